@@ -1,0 +1,183 @@
+"""Findings, outcomes and the verdict: what a run of the rules says."""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+MAX_SAMPLES = 10
+
+
+class Level(StrEnum):
+    """How much a rule weighs."""
+
+    MUST = "must"
+    WAIVABLE = "waivable"
+    NOTE = "note"
+    HOST = "host"
+
+
+class Outcome(StrEnum):
+    """What became of a rule; only ``passed`` is a pass."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    WAIVED = "waived"
+    NOT_APPLICABLE = "not-applicable"
+    UNVERIFIED = "unverified"
+    SKIPPED = "skipped"
+    CRASHED = "crashed"
+
+
+class Status(StrEnum):
+    """The verdict on a submission."""
+
+    ACCEPTED = "accepted"
+    ACCEPTED_WITH_WAIVERS = "accepted with waivers"
+    REJECTED = "rejected"
+    UNDETERMINED = "undetermined"
+
+
+def plain(text: object, limit: int = 200) -> str:
+    """Text that is safe to print: control and bidirectional characters escaped, cut at ``limit`` characters."""
+    shown = "".join(
+        char if unicodedata.category(char)[0] != "C" else char.encode("unicode_escape").decode() for char in str(text)
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One offence: where it lies, what was seen and what was wanted.
+
+    ``count`` is the full number of offending rows or parts; ``samples`` holds at most ten of them.
+    ``note`` marks a finding that informs and never fails its rule.
+    """
+
+    where: str
+    saw: str
+    wanted: str
+    count: int = 1
+    samples: tuple[str, ...] = ()
+    note: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("where", "saw", "wanted"):
+            object.__setattr__(self, name, plain(getattr(self, name), 400))
+        object.__setattr__(self, "samples", tuple(plain(sample) for sample in self.samples[:MAX_SAMPLES]))
+
+
+@dataclass(frozen=True)
+class NotApplicable:
+    """A rule has nothing to say here, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unverified:
+    """A rule can't be checked from what was released, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """The outcome of one rule with all that is needed to print it."""
+
+    rule: str
+    slug: str
+    stage: int
+    level: Level
+    title: str
+    mend: str
+    outcome: Outcome
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    visibility: str = "participant"
+
+    @property
+    def docs(self) -> str:
+        """Anchor of the rule in PROTOCOL.md."""
+        return f"PROTOCOL.md#{self.rule.lower()}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All results of one run; status, exit code and last line derive from them and from nothing else."""
+
+    edition: str
+    submission: str
+    task: str
+    results: tuple[RuleResult, ...]
+    notes: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, outcome: Outcome) -> tuple[RuleResult, ...]:
+        """Results with ``outcome``."""
+        return tuple(result for result in self.results if result.outcome is outcome)
+
+    @property
+    def rejecting(self) -> tuple[RuleResult, ...]:
+        """Failed rules that reject: every ``must`` and every unwaived ``waivable``."""
+        return tuple(r for r in self.of(Outcome.FAILED) if r.level in (Level.MUST, Level.WAIVABLE))
+
+    @property
+    def status(self) -> Status:
+        """Rejected before undetermined before accepted: the participant's offences count even if a rule crashed."""
+        if self.rejecting:
+            return Status.REJECTED
+        if self.of(Outcome.CRASHED):
+            return Status.UNDETERMINED
+        return Status.ACCEPTED_WITH_WAIVERS if self.of(Outcome.WAIVED) else Status.ACCEPTED
+
+    @property
+    def accepted(self) -> bool:
+        """True for both kinds of acceptance."""
+        return self.status in (Status.ACCEPTED, Status.ACCEPTED_WITH_WAIVERS)
+
+    @property
+    def exit_code(self) -> int:
+        """0 accepted, 1 rejected, 3 undetermined through a fault of ours."""
+        if self.accepted:
+            return 0
+        return 1 if self.status is Status.REJECTED else 3
+
+    @property
+    def last_line(self) -> str:
+        """One line that says it all; it is the last one printed."""
+        if self.status is Status.REJECTED:
+            first = self.rejecting[0]
+            more = f"; +{len(self.rejecting) - 1} more" if len(self.rejecting) > 1 else ""
+            return f"MVC REJECTED {first.rule} {first.slug}: {first.findings[0].saw}; mend: {first.mend}{more}"
+        if self.status is Status.UNDETERMINED:
+            crashed = ", ".join(r.rule for r in self.of(Outcome.CRASHED))
+            return f"MVC UNDETERMINED a rule of ours crashed ({crashed}); this is not the submission's fault"
+        waived = ", ".join(r.rule for r in self.of(Outcome.WAIVED))
+        tail = f" with waivers {waived}" if waived else ""
+        return f"MVC ACCEPTED {self.submission or 'submission'}{tail}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "edition": self.edition,
+            "submission": self.submission,
+            "task": self.task,
+            "status": self.status.value,
+            "exit_code": self.exit_code,
+            "last_line": self.last_line,
+            "notes": list(self.notes),
+            "digests": dict(sorted(self.digests.items())),
+            "rules": [{**_jsonable(asdict(result)), "docs": result.docs} for result in self.results],
+        }
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    return value

@@ -1,0 +1,204 @@
+"""Step 3: recalibrate on the reserved split (protocol, 3.3)."""
+
+from protocol.calibrators import FittedCalibrator
+from protocol.facts import Sql, Table
+from protocol.findings import Finding, Level, NotApplicable, Unverified
+from protocol.rules import Result, Rule
+from protocol.submission import NON_PARAMETRIC, Submission
+from protocol.task import Task
+
+NEEDS_REFIT = Unverified("needs a refit of the calibrators, which this version of the kit does not do")
+
+
+def _maps(record: Submission) -> bool:
+    """True when a calibrator other than ``none`` is declared."""
+    return any(method.family != "none" for method in record.calibration.methods)
+
+
+def _needs_refit(record: Submission) -> Result:
+    return NEEDS_REFIT if _maps(record) else NotApplicable("no calibrator but none is declared")
+
+
+class MVC301(Rule):
+    """A reference calibrator is missing"""
+
+    slug = "reference-calibrator-missing"
+    level = Level.WAIVABLE
+    why = "None, temperature scaling and one non-parametric method are the common reference points (protocol, 3.3)."
+    mend = "Add methods none, temperature and isotonic, or waive this with the reason."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        families = {method.family for method in record.calibration.methods}
+        missing = [] if any(m.name == "none" and m.family == "none" for m in record.calibration.methods) else ["none"]
+        if "temperature" not in families:
+            missing.append("temperature")
+        if not families & set(NON_PARAMETRIC):
+            missing.append("a non-parametric one")
+        if not missing:
+            return []
+        where = "submission.yaml: calibration.methods"
+        return [Finding(where, f"missing: {', '.join(missing)}", "none, temperature, one non-parametric", len(missing))]
+
+
+class MVC302(Rule):
+    """A calibrator was fitted off the calibration split"""
+
+    slug = "calibrator-fitted-off-calibration"
+    why = (
+        "Parameters tuned on validation or test data make the reported calibration optimistic (protocol, 3.1 and 3.3)."
+    )
+    mend = "Fit on calib only; with cross_fit on the pooled out-of-fold train rows only."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        wanted = "train" if record.calibration.cross_fit is not None else "calib"
+        if record.calibration.fitted_on == wanted:
+            return []
+        return [Finding("submission.yaml: calibration.fitted_on", record.calibration.fitted_on, wanted)]
+
+
+class MVC303(Rule):
+    """The calibrator is not what its declared objective gives on the calibration split"""
+
+    slug = "calibrator-not-reproducible"
+    why = "A calibrator that its own objective does not give was fitted on something else (protocol, 3.3)."
+    mend = "Release the uncalibrated calib rows that the calibrator was fitted on, and declare its full objective."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)
+
+
+class MVC304(Rule):
+    """The calibrator matches the optimum on the test set"""
+
+    slug = "calibrator-matches-test-optimum"
+    level = Level.HOST
+    why = "A map that fits test better than calib was tuned on test (protocol, 3.1)."
+    mend = "Fit on calib only."
+    reads_test_labels = True
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)
+
+
+class MVC305(Rule):
+    """A test or external row is not what the frozen calibrator makes of the uncalibrated row"""
+
+    slug = "frozen-calibrator-not-applied"
+    why = "Post-hoc calibrators are fitted and frozen (protocol, 3.3)."
+    mend = "Apply the map of calibrators.json to every row."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)
+
+
+class MVC306(Rule):
+    """A site or subgroup follows a calibrator of its own"""
+
+    slug = "refitted-under-shift"
+    why = "Step 6 repeats the evaluation without refitting the calibrators (protocol, 3.6)."
+    mend = "Apply one frozen map to test and to every site and subgroup."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)
+
+
+class MVC307(Rule):
+    """A map that promises to be monotone is not"""
+
+    slug = "map-not-monotone"
+    why = "Temperature, Platt, beta and isotonic maps keep the order of scores (protocol, 2.2)."
+    mend = "Correct the map, or declare it custom."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)
+
+
+class MVC308(Rule):
+    """Uncalibrated rows of the calibration split are missing"""
+
+    slug = "uncalibrated-calibration-rows-missing"
+    why = "Only the rows that a calibrator was fitted on show what it was fitted on (protocol, 3.3)."
+    mend = "Give the calibrator none rows of every calib image (cross_fit: of every out-of-fold train image)."
+    requires = frozenset({"MVC105"})
+
+    @staticmethod
+    def check(record: Submission, predictions: Table, sql: Sql) -> Result:
+        if not _maps(record):
+            return NotApplicable("no calibrator but none is declared")
+        cross = record.calibration.cross_fit is not None
+        fitted = "split = 'train' AND fold IS NOT NULL" if cross else "split = 'calib'"
+        rows = sql(
+            f"""SELECT model, seed, image_id
+            FROM (SELECT run, model, seed FROM runs SEMI JOIN declared_runs USING (model, seed, calibrator)
+                  WHERE calibrator = 'none')
+            CROSS JOIN (SELECT DISTINCT image FROM splits WHERE {fitted}) AS wanted
+            ANTI JOIN predictions USING (run, image)
+            JOIN images USING (image) ORDER BY ALL"""
+        )
+        if not rows:
+            return []
+        samples = tuple(f"model {model}, seed {seed}, image {image}" for model, seed, image in rows)
+        saw = f"{len(rows)} rows missing: {samples[0]}"
+        return [Finding(predictions.file, saw, "a none row per calib image, model and seed", len(rows), samples)]
+
+
+class MVC309(Rule):
+    """A fold of the cross-fit leaks"""
+
+    slug = "cross-fit-fold-leaks"
+    why = "Each out-of-fold row is made by a model that never saw the patient (protocol, section 4)."
+    mend = "Make folds by patient and give each out-of-fold row its fold."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        if record.calibration.cross_fit is None:
+            return NotApplicable("no cross-fit is declared")
+        return NEEDS_REFIT
+
+
+class MVC310(Rule):
+    """Fitted parameters are missing"""
+
+    slug = "parameters-missing"
+    why = "Table 1 asks for fitted parameters per model and seed."
+    mend = "Write an entry per model, seed and calibrator (multilabel: per finding) into calibrators.json."
+
+    @staticmethod
+    def check(task: Task, record: Submission, calibrators: tuple[FittedCalibrator, ...]) -> Result:
+        if not _maps(record):
+            return NotApplicable("no calibrator but none is declared")
+        have = {(c.model, c.seed, c.calibrator, c.class_index) for c in calibrators}
+        families = {method.name: method.family for method in record.calibration.methods}
+        missing = []
+        for model, seed, calibrator in record.runs:
+            if families[calibrator] == "none" or (model, seed, calibrator, None) in have:
+                continue
+            classes = range(len(task.classes)) if task.kind == "multilabel" else ()
+            lacking = [k for k in classes if (model, seed, calibrator, k) not in have]
+            if lacking or not any(key[:3] == (model, seed, calibrator) for key in have):
+                part = f", findings {lacking}" if lacking else ""
+                missing.append(f"model {model}, seed {seed}, calibrator {calibrator}{part}")
+        if not missing:
+            return []
+        saw = f"{len(missing)} missing: {missing[0]}"
+        return [Finding(record.calibration.parameters, saw, "an entry per run", len(missing), tuple(missing))]
+
+
+class MVC311(Rule):
+    """Calibration and test scores are not exchangeable"""
+
+    slug = "calibration-and-test-scores-not-exchangeable"
+    level = Level.NOTE
+    why = "A calibrator fitted on other cases than those tested promises little (protocol, 2.3)."
+    mend = "Draw calib and test from the same patients' pool, or say why not."
+
+    @staticmethod
+    def check(record: Submission) -> Result:
+        return _needs_refit(record)

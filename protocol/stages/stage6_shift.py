@@ -1,0 +1,162 @@
+"""Step 6: evaluate under shift and within subgroups (protocol, 3.6)."""
+
+from protocol.declaration import Declaration, changed_sections
+from protocol.facts import Sql, Table
+from protocol.findings import Finding, Level, NotApplicable
+from protocol.rules import Result, Rule
+from protocol.stages.stage1_splits import FOUR, no_patients
+from protocol.submission import Submission
+from protocol.tables import PERSONAL_NAMES, bare
+from protocol.task import Task
+
+
+class MVC601(Rule):
+    """There is no external site"""
+
+    slug = "no-external-site"
+    level = Level.WAIVABLE
+    why = "The metric set is computed again on at least one test set from elsewhere (protocol, 3.6)."
+    mend = "Add a test set of another institution or device, or waive this with the reason."
+
+    @staticmethod
+    def check(record: Submission, splits: Table, sql: Sql) -> Result:
+        if record.shift.external or sql("SELECT 1 FROM splits WHERE split = 'external' LIMIT 1"):
+            return []
+        return [Finding(f"{splits.file}: split", "no external row and no external site", "one external site or more")]
+
+
+class MVC602(Rule):
+    """External data share patients or images with development"""
+
+    slug = "external-shares-patients"
+    why = "A patient seen in development is no outside evidence (protocol, 3.1 and 3.6)."
+    mend = "Take shared patients out of the external split."
+
+    @staticmethod
+    def check(record: Submission, splits: Table, sql: Sql) -> Result:
+        what, key, table = ("image", "image", "images") if no_patients(record) else ("patient", "patient", "patients")
+        rows = sql(
+            f"""SELECT {key}_id, string_agg(DISTINCT split, ' and ' ORDER BY split)
+            FROM splits JOIN {table} USING ({key})
+            WHERE {key} IN (SELECT {key} FROM splits WHERE split = 'external')
+              AND {key} IN (SELECT {key} FROM splits WHERE split IN {FOUR})
+            GROUP BY {key}_id ORDER BY {key}_id"""
+        )
+        if not rows:
+            return []
+        samples = tuple(f"{what} {name} in {found}" for name, found in rows)
+        return [Finding(splits.file, f"{len(rows)} {what}s shared", f"no {what} in common", len(rows), samples)]
+
+
+class MVC603(Rule):
+    """Subgroups in the split file and in the record differ"""
+
+    slug = "subgroup-undeclared"
+    why = "Results are broken down by subgroups that were named before the analysis (protocol, 3.6)."
+    mend = "Declare each subgroup column with all its levels before the analysis, and keep the others out of the file."
+
+    @staticmethod
+    def check(task: Task, record: Submission, splits: Table, sql: Sql) -> Result:
+        declared = {group.column: group.levels for group in record.shift.subgroups}
+        found = []
+        for name in splits.extras:
+            if name not in declared and bare(name) not in PERSONAL_NAMES:
+                found.append(
+                    Finding(f"{splits.file}: {name}", "a column that is not declared", "declared subgroups only")
+                )
+        for group in task.subgroups:
+            if declared.get(group.column) != group.levels:
+                where = f"submission.yaml: shift.subgroups, {group.column}"
+                found.append(Finding(where, "not as the task has it", f"levels {', '.join(group.levels)}"))
+        for column, levels in declared.items():
+            where = f"{splits.file}: {column}"
+            if column not in splits.extras:
+                found.append(Finding(where, "no such column", "a column per declared subgroup"))
+                continue
+            alias = f"g_{splits.extras.index(column)}"
+            rows = sql(
+                f"""SELECT DISTINCT {alias} FROM splits
+                WHERE split IN ('test', 'external') AND {alias} IS NOT NULL ORDER BY 1"""
+            )
+            present = {level for (level,) in rows}
+            odd = [f"level {level} is not declared" for level in sorted(present - set(levels))]
+            odd += [f"level {level} is not in test or external" for level in levels if level not in present]
+            if odd:
+                found.append(Finding(where, "; ".join(odd[:3]), f"levels {', '.join(levels)}", len(odd), tuple(odd)))
+        return found
+
+
+class MVC604(Rule):
+    """The record differs from the declaration, or there is no declaration"""
+
+    slug = "declaration-changed"
+    why = "What is fixed in advance can't be changed once the test set was seen (Table 1; protocol, 3.6)."
+    mend = "Run mvc declare before the analysis; if the plan must change, declare anew and say so."
+
+    @staticmethod
+    def check(task: Task, record: Submission, splits: Table, lock: Declaration | None, files: dict[str, str]) -> Result:
+        if lock is None:
+            return [Finding("declaration.lock", "absent", "the lock that mvc declare writes")]
+        changed = changed_sections(lock, task, record, files.get(splits.file))
+        if not changed:
+            return []
+        return [
+            Finding("declaration.lock", f"changed since: {', '.join(changed)}", "as declared", len(changed), changed)
+        ]
+
+
+class MVC605(Rule):
+    """An external site is also a development site"""
+
+    slug = "external-site-is-a-development-site"
+    why = "The external set is drawn from a different institution or device (protocol, 3.6)."
+    mend = "Name the sites apart, or move the rows into the development splits."
+
+    @staticmethod
+    def check(splits: Table, sql: Sql) -> Result:
+        rows = sql(
+            f"""SELECT DISTINCT site FROM splits WHERE split = 'external'
+            AND site IN (SELECT site FROM splits WHERE split IN {FOUR}) ORDER BY site"""
+        )
+        return [Finding(f"{splits.file}: site", f"{site} in both", "a site of its own") for (site,) in rows]
+
+
+class MVC606(Rule):
+    """A site grades by another scale and the task has no map for it"""
+
+    slug = "site-labels-differ-undeclared"
+    level = Level.WAIVABLE
+    why = (
+        "Under another definition of the label a shift of the label looks like a shift of calibration (protocol, 3.6)."
+    )
+    mend = "Write how the site's grades map onto the classes into label_maps of task.yaml."
+
+    @staticmethod
+    def check(task: Task, record: Submission) -> Result:
+        if not record.shift.external:
+            return NotApplicable("no external site is declared")
+        return [
+            Finding(f"task.yaml: label_maps, {site.name}", "no map", "a map, since the site differs in labels")
+            for site in record.shift.external
+            if "labels" in site.differs_in and site.name not in task.label_maps
+        ]
+
+
+class MVC607(Rule):
+    """External sites in the split file and in the record differ"""
+
+    slug = "external-sites-differ"
+    why = "External sites are named in advance, and all of them are reported (protocol, 3.6)."
+    mend = "Declare every external site, and give its rows."
+
+    @staticmethod
+    def check(record: Submission, splits: Table, sql: Sql) -> Result:
+        present = {site for (site,) in sql("SELECT DISTINCT site FROM splits WHERE split = 'external'")}
+        declared = {site.name for site in record.shift.external}
+        odd = [f"site {site} has no external row" for site in sorted(declared - present)]
+        odd += [f"site {site} is not declared" for site in sorted(present - declared)]
+        if not odd:
+            return []
+        return [
+            Finding(f"{splits.file}: site", "; ".join(odd[:3]), "the declared external sites", len(odd), tuple(odd))
+        ]

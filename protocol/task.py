@@ -1,0 +1,91 @@
+"""``task.yaml``: the question that all submissions to a task answer (step 1)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from protocol.canonical import digest_of
+from protocol.types import ColumnName, Kind, Name, Record, Sha256, Text
+
+
+class Subgroup(Record):
+    """A subgroup column of ``splits.parquet`` and its levels, named before the analysis (seed protocol, 3.6)."""
+
+    column: ColumnName
+    levels: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(min_length=1)
+
+
+class Caps(Record):
+    """Limits that a host sets on submissions."""
+
+    max_runs: Annotated[int, Field(ge=1)] = 2000
+    quota: Annotated[int, Field(ge=1)] | None = None
+
+
+class ParticipantView(Record):
+    """What participants may see of hosted results."""
+
+    decimals: Annotated[int, Field(ge=1, le=6)] = 4
+    smallest_cell: Annotated[int, Field(ge=1)] = 20
+
+
+class Task(Record):
+    """The task: target, label source, ordered classes and what no submission can change."""
+
+    edition: Text
+    name: Name
+    kind: Kind
+    target: Text = ""
+    label_source: Text = ""
+    label_definition: Text = ""
+    label_maps: dict[str, Text] = Field(default_factory=dict)
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(min_length=1)
+    ordinal: bool = False
+    splits_sha256: Sha256 | None = None
+    truth_sha256: Sha256 | None = None
+    primary_metric: Literal["brier", "nll"] = "brier"
+    thresholds: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    subgroups: tuple[Subgroup, ...] = ()
+    clustering_unit: Literal["patient", "image", "eye", "lesion", "breast", "slide", "exam", "site"] = "patient"
+    resamples: Annotated[int, Field(ge=1000, le=100_000)] = 2000
+    caps: Caps = Caps()
+    participant_view: ParticipantView = ParticipantView()
+
+    @field_validator("classes")
+    @classmethod
+    def _distinct(cls, classes: tuple[str, ...]) -> tuple[str, ...]:
+        if len({name.casefold() for name in classes}) != len(classes):
+            raise ValueError("class names must be distinct, also when case is ignored")
+        return classes
+
+    @model_validator(mode="after")
+    def _counts(self) -> "Task":
+        if self.kind == "binary" and len(self.classes) != 2:
+            raise ValueError("a binary task has exactly two classes, the negative one first")
+        if self.kind == "multiclass" and len(self.classes) < 3:
+            raise ValueError("a multiclass task has three or more classes; use kind binary for two")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the task's canonical JSON: the same however the YAML is laid out."""
+        return digest_of(self.model_dump(mode="json"))
+
+    @property
+    def hosted(self) -> bool:
+        """True when a host keeps the test labels."""
+        return self.truth_sha256 is not None
+
+    @property
+    def probability_columns(self) -> tuple[str, ...]:
+        """Names of the probability columns, in the declared class order (binary: ``p_1`` alone)."""
+        if self.kind == "binary":
+            return ("p_1",)
+        return tuple(f"p_{k}" for k in range(len(self.classes)))
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Names of the label columns of ``splits.parquet``."""
+        if self.kind == "multilabel":
+            return tuple(f"label_{k}" for k in range(len(self.classes)))
+        return ("label",)

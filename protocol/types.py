@@ -1,0 +1,31 @@
+"""Small validated types and the base class of all records."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+Kind = Literal["binary", "multiclass", "multilabel", "vqa-mcq"]
+SplitName = Literal["train", "val", "calib", "test", "external"]
+SPLIT_NAMES: tuple[SplitName, ...] = ("train", "val", "calib", "test", "external")
+DEVELOPMENT: tuple[SplitName, ...] = ("train", "val", "calib", "test")
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
+Text = Annotated[str, StringConstraints(max_length=4000)]
+ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+
+
+def _inside(path: str) -> str:
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError("a file lies inside the bundle: no empty part, no . and no ..")
+    return path
+
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}$"), AfterValidator(_inside)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class Record(BaseModel):
+    """A frozen document part: unknown keys are refused, types are strict (a YAML date is not text)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,0 +1,141 @@
+"""Starts the decoding process for a bundle and takes back what it wrote, trusting none of it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.facts import Problem, Table
+from submission.bundle import Bundle
+
+CHILD = Path(__file__).with_name("child.py")
+MEMORY = 8 << 30
+DISK = 16 << 30
+SECONDS = 600
+MAX_RESULT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A decoded table on disk: ``column`` maps it into memory, ``values`` has the distinct texts of a column."""
+
+    table: Table
+    folder: Path
+    name: str
+    columns: tuple[str, ...]
+    text: tuple[str, ...]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The column as a read-only array: int32 codes for text, int64 or float64 for numbers."""
+        array: NDArray[Any] = np.load(self.folder / f"{self.name}.{name}.npy", mmap_mode="r", allow_pickle=False)
+        if array.shape != (self.table.rows,) or array.dtype not in (np.int32, np.int64, np.float64):
+            raise ValueError(f"decoded column {name} has shape {array.shape} and type {array.dtype}")
+        return array
+
+    def values(self, name: str) -> list[str]:
+        """Distinct values of a text column; codes index them, -1 is null."""
+        distinct = json.loads((self.folder / f"{self.name}.{name}.json").read_text(encoding="utf-8"))
+        codes = self.column(name)
+        if codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(distinct):
+            raise ValueError(f"decoded column {name} has codes outside its values")
+        return [str(value) for value in distinct]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Both tables as far as they could be decoded, with problems, notes and reasons for what is missing."""
+
+    splits: Arrays | None = None
+    predictions: Arrays | None = None
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def decode(bundle: Bundle, folder: Path) -> Intake:
+    """Decode the tables of ``bundle`` into the empty ``folder`` in a process of its own."""
+    if bundle.task is None or bundle.record is None:
+        return Intake()
+    names = {"splits": bundle.record.splits.file, "predictions": bundle.predictions}
+    wanted = {table: file for table, file in names.items() if table not in bundle.missing}
+    if not wanted:
+        return Intake()
+    with contextlib.ExitStack() as stack:
+        opened: dict[str, dict[str, Any] | None] = dict.fromkeys(names)
+        for table, file in wanted.items():
+            # Opened once, here, without following links: the child decodes the bytes that were digested.
+            fd = os.open(bundle.root / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stack.callback(os.close, fd)
+            opened[table] = {"fd": fd, "file": file}
+        job = {
+            "task": bundle.task.model_dump(mode="json"),
+            "patient_ids": bundle.record.splits.patient_ids == "available",
+            "runs": len(bundle.record.runs),
+            "folder": str(folder),
+            "memory": MEMORY,
+            "seconds": SECONDS,
+            "disk": DISK,
+            **opened,
+        }
+        stopped = _run(job, [slot["fd"] for slot in opened.values() if slot is not None])
+    return _collect(folder, wanted, stopped)
+
+
+def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
+    """Run the child; '' when it ended well, else what stopped it."""
+    environment = {"PATH": os.defpath, "POLARS_MAX_THREADS": "2", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", str(CHILD)],
+            input=json.dumps(job).encode(),
+            capture_output=True,
+            pass_fds=fds,
+            env=environment,
+            cwd="/",
+            timeout=SECONDS + 60,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end after {SECONDS} seconds"
+    if done.returncode < 0:
+        return f"signal {-done.returncode}"
+    if done.returncode > 0:
+        if os.environ.get("MVC_DEBUG"):
+            sys.stderr.write(done.stderr.decode(errors="replace"))
+        return "the decoder failed on these bytes"
+    return ""
+
+
+def _collect(folder: Path, wanted: Mapping[str, str], stopped: str) -> Intake:
+    result: dict[str, Any] = {}
+    place = folder / "result.json"
+    if not stopped and place.is_file() and place.stat().st_size <= MAX_RESULT:
+        result = json.loads(place.read_text(encoding="utf-8"))
+    tables: dict[str, Arrays] = {}
+    problems: list[Problem] = []
+    notes: list[str] = []
+    missing = {}
+    for table, file in wanted.items():
+        part = result.get(table)
+        if part is None:
+            saw = stopped or "no result"
+            problems.append(Problem("decoding-stopped", file, saw, "a table that decodes within the limits"))
+            missing[table] = f"{file} could not be decoded"
+            continue
+        problems += [Problem(**{**item, "samples": tuple(item["samples"])}) for item in part["problems"]]
+        notes += part["notes"]
+        if part["table"] is None:
+            missing[table] = f"{file} could not be decoded"
+        else:
+            facts = part["table"]
+            known = Table(**{**facts, "columns": tuple(facts["columns"]), "extras": tuple(facts["extras"])})
+            tables[table] = Arrays(known, folder, table, tuple(part["columns"]), tuple(part["text"]))
+    return Intake(tables.get("splits"), tables.get("predictions"), tuple(problems), tuple(notes), missing)

@@ -1,0 +1,399 @@
+"""From predictions and labels to tidy rows: every metric with its interval, per run, seed mean and slice.
+
+The evaluated images are put in the order of their ids and patients are numbered in the order of theirs before anything
+is summed, so the same numbers come out, bit for bit, whatever the order of the rows given.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.bootstrap import Interval, Method, check_interval, draws_for, interval
+from scorer.metrics import Kind, Plan, Point, plan_for
+
+Floats = NDArray[np.float64]
+Slice = tuple[str, str]
+
+MEAN = "mean"  # the `seed` of rows that hold the mean over seeds
+ONE_PATIENT = "an interval needs at least two patients"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One set of predictions: a model, trained with a seed (0 if deterministic), after a calibrator ('none' if raw)."""
+
+    model: str
+    seed: int
+    calibrator: str
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The evaluated images (split 'test' or 'external'), one entry an image, in any order.
+
+    ``patient`` is the id of the clustering unit. ``labels`` (N,) are class indices; for multilabel (N, K) of 0, 1 or -1
+    (not labelled). ``subgroups`` maps a declared column to the level of each image, '' where it is not known.
+    """
+
+    image_id: NDArray[np.str_]
+    patient: NDArray[np.str_]
+    split: NDArray[np.str_]
+    site: NDArray[np.str_]
+    labels: NDArray[np.int64]
+    subgroups: Mapping[str, NDArray[np.str_]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the metrics table; fields in the order of its columns (``class_`` is the column ``class``).
+
+    ``seed`` is the seed as text, or 'mean'. ``n_events`` counts images of the class (binary: of the positive class),
+    None where no one class is meant. NaN in ``value``, ``lo`` or ``hi`` comes with a ``reason``. In ``n_undefined`` of
+    the ``n_draws`` resamples the metric had no value; they are left out of the limits.
+    """
+
+    submission: str
+    model: str
+    seed: str
+    calibrator: str
+    slice_kind: str
+    slice: str
+    class_: str | None
+    metric: str
+    reading: str | None
+    bins_asked: int | None
+    bins_used: int | None
+    value: float
+    lo: float
+    hi: float
+    method: str
+    n_draws: int
+    n_undefined: int
+    n_images: int
+    n_patients: int
+    n_events: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric over the ``n`` seeds of a model: mean, sd (ddof 1; NaN for one seed), min, max; all NaN if undefined in
+    any."""
+
+    model: str
+    calibrator: str
+    slice_kind: str
+    slice: str
+    class_: str | None
+    metric: str
+    n: int
+    mean: float
+    sd: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many images something befell: ``what`` is 'nll_floored' (of a run) or 'unlabelled' (of a slice; no model,
+    seed, calibrator).
+
+    Counts of zero are left out.
+    """
+
+    what: str
+    model: str | None
+    seed: str | None
+    calibrator: str | None
+    slice_kind: str
+    slice: str
+    class_: str | None
+    n_images: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What scoring a submission gives; ``level`` is the coverage asked of every interval."""
+
+    rows: tuple[Row, ...]
+    seed_spread: tuple[Spread, ...]
+    counts: tuple[Count, ...]
+    level: float
+
+
+@dataclass(frozen=True)
+class _View:
+    """A slice of the sorted cohort: the rows, each one's patient number, and how many patients there are."""
+
+    kind: str
+    name: str
+    rows: NDArray[np.intp]
+    patient: NDArray[np.intp]
+    patients: int
+
+
+@dataclass(frozen=True)
+class _Settings:
+    submission: str
+    key: str
+    resamples: int
+    level: float
+    method: Method
+
+
+def point_values(kind: Kind, classes: Sequence[str], p: Floats, y: NDArray[np.int64]) -> list[Point]:
+    """The metrics of one set of images, without intervals; shapes and errors as :func:`scorer.metrics.plan_for`.
+
+    Every image counts as a patient of its own. Equal to the values of :func:`score` up to the rounding of the sums.
+    """
+    images = np.arange(len(p))
+    return plan_for(kind, classes, np.asarray(p, dtype=np.float64), y, images, len(p)).points()
+
+
+def score(
+    *,
+    submission: str,
+    kind: Kind,
+    classes: Sequence[str],
+    cohort: Cohort,
+    runs: Sequence[Run],
+    predictions: Callable[[Run], Floats],
+    key: str,
+    resamples: int = 2000,
+    level: float = 0.95,
+    method: Method = "percentile",
+    progress: Callable[[Run], None] | None = None,
+    slices: Sequence[Slice] | None = None,
+) -> Scores:
+    """Score ``runs`` on every slice, with bootstrap intervals by patient.
+
+    ``predictions(run)`` gives probabilities (N, K) (binary: (N, 1), P(second class)) in the cohort's own row order; it
+    is called once a run. ``key`` names edition and task: with the same key a slice has the same draws whoever submits.
+    ``slices`` defaults to :func:`slices_of`. Rows come by model, calibrator, slice, seed (then 'mean', if there are two
+    or more), whatever the order of ``runs``; one model with one calibrator is held in memory at a time. The value of a
+    seed mean is the mean over seeds, its interval that of the mean of the seeds' replicates; both are undefined where
+    one seed is. ``progress(run)`` is called when a run is scored. Raises ValueError for duplicate images or runs,
+    arrays that do not fit, an unknown slice, a probability that is NaN or outside [0, 1], or a label that is no class.
+    """
+    check_interval(level, method)
+    if len(set(runs)) != len(runs):
+        raise ValueError("the same run is given twice")
+    order = _order(cohort)
+    ordered = Cohort(
+        image_id=cohort.image_id[order],
+        patient=cohort.patient[order],
+        split=cohort.split[order],
+        site=cohort.site[order],
+        labels=cohort.labels[order],
+        subgroups={name: levels[order] for name, levels in cohort.subgroups.items()},
+    )
+    views = [_view(ordered, one) for one in (slices_of(cohort) if slices is None else slices)]
+    settings = _Settings(submission, key, resamples, level, method)
+    rows: list[Row] = []
+    spread: list[Spread] = []
+    counts = _unlabelled(classes, ordered, views) if kind == "multilabel" else []
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.model, run.calibrator, run.seed)):
+        groups.setdefault((run.model, run.calibrator), []).append(run)
+    for group in groups.values():
+        tables = [_table(predictions(run), order) for run in group]
+        for view in views:
+            plans = [
+                plan_for(kind, classes, table[view.rows], ordered.labels[view.rows], view.patient, view.patients)
+                for table in tables
+            ]
+            rows += _score_view(group, view, plans, settings, spread)
+            counts += [
+                Count("nll_floored", run.model, str(run.seed), run.calibrator, view.kind, view.name, class_, n)
+                for run, plan in zip(group, plans, strict=True)
+                for class_, n in plan.floored
+                if n
+            ]
+        if progress is not None:
+            for run in group:
+                progress(run)
+    return Scores(tuple(rows), tuple(spread), tuple(counts), level)
+
+
+def claim_value(
+    kind: Kind,
+    classes: Sequence[str],
+    cohort: Cohort,
+    p_by_seed: Sequence[Floats],
+    metric: str,
+    class_: str | None,
+    slice: Slice,
+    key: str,
+    resamples: int = 2000,
+    level: float = 0.95,
+    method: Method = "percentile",
+) -> Row:
+    """One metric of one run (one array), or of the mean over seeds (several), in one slice, as :func:`score` gives it.
+
+    Submission, model and calibrator of the row are empty. Raises ValueError when no such metric and class are computed,
+    when ``p_by_seed`` is empty, and as :func:`score`.
+    """
+    runs = [Run("", seed, "") for seed in range(len(p_by_seed))]
+    scores = score(
+        submission="",
+        kind=kind,
+        classes=classes,
+        cohort=cohort,
+        runs=runs,
+        predictions=lambda run: p_by_seed[run.seed],
+        key=key,
+        resamples=resamples,
+        level=level,
+        method=method,
+        slices=[slice],
+    )
+    seed = MEAN if len(runs) > 1 else "0"
+    for row in scores.rows:
+        if (row.seed, row.metric, row.class_) == (seed, metric, class_):
+            return row
+    raise ValueError(f"no value of {metric!r} for class {class_!r} in a {kind} task")
+
+
+def slices_of(cohort: Cohort) -> list[Slice]:
+    """All slices: ('test', 'all'), each external site by name, then each subgroup level within test, columns in
+    order."""
+    external = np.unique(cohort.site[cohort.split == "external"])
+    found = [("test", "all")] if (cohort.split == "test").any() else []
+    found += [("external", str(site)) for site in external]
+    for column, levels in cohort.subgroups.items():
+        found += [("subgroup", f"{column}={level}") for level in np.unique(levels[cohort.split == "test"]) if level]
+    return found
+
+
+def _order(cohort: Cohort) -> NDArray[np.intp]:
+    """Rows in the order of their image ids, after checking that the cohort's arrays fit together."""
+    n = len(cohort.image_id)
+    columns = [cohort.patient, cohort.split, cohort.site, cohort.labels, *cohort.subgroups.values()]
+    if any(len(column) != n for column in columns):
+        raise ValueError("the columns of the cohort differ in length")
+    if not np.isin(cohort.split, ["test", "external"]).all():
+        raise ValueError("split must be 'test' or 'external' for every evaluated image")
+    order = np.argsort(cohort.image_id, kind="stable")
+    ids = cohort.image_id[order]
+    if (ids[1:] == ids[:-1]).any():
+        raise ValueError("an image id occurs twice")
+    return order
+
+
+def _table(p: Floats, order: NDArray[np.intp]) -> Floats:
+    table = np.asarray(p, dtype=np.float64)
+    if table.ndim != 2 or len(table) != len(order):
+        raise ValueError(f"predictions must have shape ({len(order)}, K), not {table.shape}")
+    return table[order]
+
+
+def _view(cohort: Cohort, chosen: Slice) -> _View:
+    kind, name = chosen
+    test = cohort.split == "test"
+    if chosen == ("test", "all"):
+        kept = test
+    elif kind == "external":
+        kept = (cohort.split == "external") & (cohort.site == name)
+    else:
+        column = next((c for c in cohort.subgroups if kind == "subgroup" and name.startswith(f"{c}=")), None)
+        if column is None:
+            raise ValueError(f"unknown slice {chosen}")
+        kept = test & (cohort.subgroups[column] == name.removeprefix(f"{column}="))
+    rows = np.flatnonzero(kept)
+    units, patient = np.unique(cohort.patient[rows], return_inverse=True)
+    return _View(kind, name, rows, patient, len(units))
+
+
+def _unlabelled(classes: Sequence[str], cohort: Cohort, views: Sequence[_View]) -> list[Count]:
+    missing = [(view, (cohort.labels[view.rows] == -1).sum(axis=0)) for view in views]
+    return [
+        Count("unlabelled", None, None, None, view.kind, view.name, name, int(n))
+        for view, per_class in missing
+        for name, n in zip(classes, per_class, strict=True)
+        if n
+    ]
+
+
+def _score_view(
+    group: Sequence[Run], view: _View, plans: Sequence[Plan], settings: _Settings, spread: list[Spread]
+) -> list[Row]:
+    """Rows of one model with one calibrator in one slice, seed by seed, then of their mean; adds to ``spread``."""
+    points = [plan.points() for plan in plans]
+    draws = draws_for(settings.key, view.kind, view.name, patients=view.patients, resamples=settings.resamples)
+    replicates = np.empty((len(plans), settings.resamples, len(points[0])))
+    for first, last, weights in draws.blocks(len(view.rows)):
+        for one, plan in zip(replicates, plans, strict=True):
+            one[first:last] = plan.evaluate(weights)[0]
+    rows: list[Row] = []
+    for run, own, one in zip(group, points, replicates, strict=True):
+        rows += _rows(run, str(run.seed), view, own, one, settings)
+    values = np.array([[point.value for point in own] for own in points])
+    if len(group) > 1:
+        means = [_over_seeds(column) for column in zip(*points, strict=True)]
+        rows += _rows(group[0], MEAN, view, means, replicates.mean(axis=0), settings)
+    for i, point in enumerate(points[0]):
+        over = values[:, i]
+        sd = float(over.std(ddof=1)) if len(over) > 1 else float("nan")
+        spread.append(
+            Spread(
+                model=group[0].model,
+                calibrator=group[0].calibrator,
+                slice_kind=view.kind,
+                slice=view.name,
+                class_=point.class_,
+                metric=point.metric,
+                n=len(over),
+                mean=float(over.mean()),
+                sd=sd,
+                min=float(over.min()),
+                max=float(over.max()),
+            )
+        )
+    return rows
+
+
+def _over_seeds(points: Sequence[Point]) -> Point:
+    """The mean of one metric over seeds; bins used are given only if all seeds agree."""
+    used = {point.bins_used for point in points}
+    value = float(np.mean([point.value for point in points]))
+    return replace(points[0], value=value, bins_used=used.pop() if len(used) == 1 else None)
+
+
+def _rows(
+    run: Run, seed: str, view: _View, points: Sequence[Point], replicates: Floats, settings: _Settings
+) -> list[Row]:
+    rows = []
+    for i, point in enumerate(points):
+        limits = interval(replicates[:, i], point.value, level=settings.level, method=settings.method)
+        if (
+            point.reason is None and point.n_patients < 2
+        ):  # every draw is the same: a width of zero would be a false claim
+            limits = Interval(float("nan"), float("nan"), limits.n_undefined, ONE_PATIENT)
+        rows.append(
+            Row(
+                submission=settings.submission,
+                model=run.model,
+                seed=seed,
+                calibrator=run.calibrator,
+                slice_kind=view.kind,
+                slice=view.name,
+                class_=point.class_,
+                metric=point.metric,
+                reading=point.reading,
+                bins_asked=point.bins_asked,
+                bins_used=point.bins_used,
+                value=point.value,
+                lo=limits.lo,
+                hi=limits.hi,
+                method=settings.method,
+                n_draws=settings.resamples,
+                n_undefined=limits.n_undefined,
+                n_images=point.n_images,
+                n_patients=point.n_patients,
+                n_events=point.n_events,
+                reason=point.reason if point.reason is not None else limits.reason,
+            )
+        )
+    return rows

@@ -1,0 +1,77 @@
+"""Keyed hashes of identifiers: what stands in a published split file in place of names (step 1)."""
+
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+SALT_BYTES = 32
+SHORTEST_SALT = 16  # bytes: a 128-bit key can't be guessed; a shorter one is refused
+
+
+def hash_identifier(salt: bytes, namespace: str, identifier: str) -> str:
+    """HMAC-SHA256 of ``identifier`` within ``namespace``, 64 lower-case hex characters.
+
+    Formula: ``HMAC(salt, len(ns) || ns || id)`` where ``ns`` and ``id`` are the UTF-8 bytes of namespace and
+    identifier and ``len(ns)`` is the byte count of ``ns`` as an 8-byte big-endian integer. The count tells where
+    the namespace ends, so no two different pairs share a message: ("a", "bc") and ("ab", "c") differ. Text is
+    taken as it stands: no case folding, no stripping, no Unicode normalisation ("7", "07" and "7 " are three
+    patients). The namespace keeps patient 7 of one hospital apart from patient 7 of another and may be empty.
+
+    Raises ``ValueError`` when ``salt`` has fewer than 16 bytes, when ``identifier`` is empty (all images without
+    a patient would become one patient), or when the text has no UTF-8 form (a lone surrogate).
+
+    Source: HMAC, RFC 2104 (https://doi.org/10.17487/RFC2104); SHA-256, FIPS 180-4.
+    """
+    return hash_identifiers(salt, namespace, (identifier,))[0]
+
+
+def hash_identifiers(salt: bytes, namespace: str, identifiers: Iterable[str]) -> list[str]:
+    """:func:`hash_identifier` of each of ``identifiers``, in their order; same errors."""
+    if len(salt) < SHORTEST_SALT:
+        raise ValueError(f"the salt has {len(salt)} bytes; at least {SHORTEST_SALT} are needed")
+    space = namespace.encode()
+    prefix = len(space).to_bytes(8, "big") + space
+    hashed = []
+    for identifier in identifiers:
+        if not identifier:
+            raise ValueError("an identifier is empty; every image and patient needs one before it is hashed")
+        hashed.append(hmac.digest(salt, prefix + identifier.encode(), "sha256").hex())
+    return hashed
+
+
+def new_salt() -> bytes:
+    """32 random bytes from the operating system: the secret key of :func:`hash_identifier`."""
+    return secrets.token_bytes(SALT_BYTES)
+
+
+def write_salt(path: Path, salt: bytes) -> None:
+    """Write ``salt`` to a new file: one line of hex, readable by its owner alone (mode 0600).
+
+    Raises ``FileExistsError`` when ``path`` exists (a lost salt can't be recovered: nothing is overwritten) and
+    ``ValueError`` when ``salt`` has not 32 bytes.
+    """
+    if len(salt) != SALT_BYTES:
+        raise ValueError(f"the salt has {len(salt)} bytes; a salt file holds {SALT_BYTES}")
+    try:
+        # created with its mode, so that the secret is never readable by others, not even for a moment
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise FileExistsError(f"{path} exists; a salt is never overwritten, choose another file") from None
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(salt.hex() + "\n")
+
+
+def read_salt(path: Path) -> bytes:
+    """The 32 bytes that :func:`write_salt` wrote.
+
+    Raises ``ValueError`` when the file does not hold exactly 64 hex characters and an optional line end (the
+    message never shows the content), ``OSError`` when it can't be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(2 * SALT_BYTES + 3)
+    if not re.fullmatch(rb"[0-9a-fA-F]{64}(\r?\n)?", content):
+        raise ValueError(f"{path} is not a salt file: it must hold {2 * SALT_BYTES} hex characters on one line")
+    return bytes.fromhex(content.decode("ascii"))

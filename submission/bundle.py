@@ -1,0 +1,207 @@
+"""A bundle on disk: which file is what, its digests, and its records read into their models."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from protocol.calibrators import CALIBRATORS, FittedCalibrator
+from protocol.declaration import Declaration
+from protocol.facts import Problem
+from protocol.submission import Submission
+from protocol.task import Task
+from submission.archive import unpack
+from submission.yaml_io import MAX_BYTES, parse_record
+
+TASK_FILE = "task.yaml"
+RECORD_FILE = "submission.yaml"
+LOCK_FILE = "declaration.lock"
+PREDICTIONS_FILES = ("predictions.parquet", "predictions.csv")
+MANIFEST_FILE = "ro-crate-metadata.json"
+CANONICAL_FILE = "submission.json"
+RESULTS_FOLDER = "results"
+MAX_TABLE_BYTES = 8 << 30
+MAX_CALIBRATORS_BYTES = 256 << 20
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib", ".npy", ".npz")
+
+T = TypeVar("T")
+
+
+class NoBundleError(ValueError):
+    """There is nothing at the path that the user gave."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was found. ``files`` maps each file that the record refers to onto its SHA-256.
+
+    ``task``, ``record`` and ``calibrators`` are None where they could not be read, which ``missing`` explains;
+    ``lock`` is None both when absent and when unreadable (then ``missing`` has it too).
+    """
+
+    root: Path
+    predictions: str
+    files: Mapping[str, str]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    task: Task | None
+    record: Submission | None
+    lock: Declaration | None
+    calibrators: tuple[FittedCalibrator, ...] | None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    archive: Path | None = None
+
+
+def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle:
+    """Read the bundle at ``path``: a folder, a zip of one, or its predictions file.
+
+    ``scratch`` is an empty folder to unpack into; ``record`` overrides ``submission.yaml``.
+    Raises NoBundleError when there is nothing at ``path``.
+    """
+    if not path.exists():
+        raise NoBundleError(f"{path}: no such file or folder")
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    root, archive, named = path, None, None
+    if path.is_file() and path.suffix.lower() == ".zip":
+        archive, root = path, scratch
+        problems, notes = unpack(path, scratch)
+        if problems:
+            gone = f"{path.name} could not be unpacked"
+            missing = dict.fromkeys(("task", "record", "lock", "calibrators", "splits", "predictions", "files"), gone)
+            return Bundle(root, "", {}, problems, notes, None, None, None, None, missing, archive)
+    elif path.is_file():
+        root, named = path.parent, path.name
+    return _read(_Reader(root), named, record, problems, notes, archive)
+
+
+@dataclass
+class _Reader:
+    """Reads files below ``root`` once, gathering digests and problems."""
+
+    root: Path
+    files: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def record(self, fact: str, adapter: TypeAdapter[T], file: str, limit: int, path: Path | None = None) -> T | None:
+        """The record ``file`` as a model, or None with ``missing[fact]`` saying why."""
+        place = path or self.root / file
+        saw = unreadable(place)
+        if not saw and place.stat().st_size > limit:
+            self.problems.append(Problem("too-large", file, f"{place.stat().st_size} bytes", f"at most {limit} bytes"))
+            self.missing[fact] = f"{file} is too large"
+            return None
+        if saw:
+            self.problems.append(Problem("unreadable-file", file, saw, f"the file {file}"))
+            self.missing[fact] = f"{file} could not be read"
+            return None
+        data = place.read_bytes()
+        self.files[file] = hashlib.sha256(data).hexdigest()
+        outcome = parse_record(adapter, data, file)
+        self.problems += outcome[1]
+        if outcome[0] is None:
+            self.missing[fact] = f"{file} is not valid"
+        return outcome[0]
+
+    def digest(self, file: str) -> None:
+        """Add the digest of ``file`` if it is there and plain."""
+        place = self.root / file
+        if file not in self.files and not unreadable(place, self.root):
+            with place.open("rb") as source:
+                self.files[file] = hashlib.file_digest(source, "sha256").hexdigest()
+
+    def table(self, fact: str, file: str) -> None:
+        """Note the table ``file``: there, plain, no pickle, not too large."""
+        place = self.root / file
+        saw = unreadable(place, self.root)
+        offence, wanted = "unreadable-file", f"the file {file}"
+        if not saw and place.suffix.lower() in PICKLES:
+            offence, saw, wanted = "pickle-refused", f"a {place.suffix} file", "Parquet or CSV"
+        elif not saw and place.stat().st_size > MAX_TABLE_BYTES:
+            offence, saw, wanted = "too-large", f"{place.stat().st_size} bytes", f"at most {MAX_TABLE_BYTES} bytes"
+        if saw:
+            self.problems.append(Problem(offence, file, saw, wanted))
+            self.missing[fact] = f"{file} could not be read"
+        else:
+            self.digest(file)
+
+
+def unreadable(place: Path, root: Path | None = None) -> str:
+    """Why ``place`` can't be used as a file, or '' if it can; links are not followed out of ``root``."""
+    try:
+        mode = place.lstat().st_mode
+    except (OSError, ValueError):
+        return "absent"
+    if stat.S_ISLNK(mode):
+        return "a link"
+    if not stat.S_ISREG(mode):
+        return "no plain file"
+    if root is not None and not place.resolve().is_relative_to(root.resolve()):
+        return "outside the bundle"
+    return "" if os.access(place, os.R_OK) else "not readable"
+
+
+def _read(
+    reader: _Reader,
+    named: str | None,
+    record_path: Path | None,
+    problems: tuple[Problem, ...],
+    notes: tuple[str, ...],
+    archive: Path | None,
+) -> Bundle:
+    task = reader.record("task", TypeAdapter(Task), TASK_FILE, MAX_BYTES)
+    record = reader.record("record", TypeAdapter(Submission), RECORD_FILE, MAX_BYTES, record_path)
+    lock = None
+    if (reader.root / LOCK_FILE).exists():
+        lock = reader.record("lock", TypeAdapter(Declaration), LOCK_FILE, MAX_BYTES)
+    there = [name for name in PREDICTIONS_FILES if (reader.root / name).exists()]
+    predictions = named or (there[0] if there else PREDICTIONS_FILES[0])
+    if named is None and len(there) > 1:
+        notes = (*notes, f"{there[0]} is used and {there[1]} is not")
+    reader.table("predictions", predictions)
+    calibrators: tuple[FittedCalibrator, ...] | None = ()
+    if record is None:
+        for fact in ("splits", "calibrators"):
+            reader.missing[fact] = reader.missing["record"]
+        reader.missing.setdefault("predictions", reader.missing["record"])
+        calibrators = None
+    else:
+        reader.table("splits", record.splits.file)
+        parameters = record.calibration.parameters
+        if not unreadable(reader.root / parameters, reader.root):
+            calibrators = reader.record("calibrators", CALIBRATORS, parameters, MAX_CALIBRATORS_BYTES)
+        for file in referred(record):
+            reader.digest(file)
+    if task is None:
+        for fact in ("splits", "predictions"):
+            reader.missing.setdefault(fact, reader.missing["task"])
+    return Bundle(
+        root=reader.root,
+        predictions=predictions,
+        files=dict(sorted(reader.files.items())),
+        problems=(*problems, *reader.problems),
+        notes=notes,
+        task=task,
+        record=record,
+        lock=lock,
+        calibrators=calibrators,
+        missing=reader.missing,
+        archive=archive,
+    )
+
+
+def referred(record: Submission) -> Iterator[str]:
+    """Every file that the record names besides tables and records."""
+    for recipe in (record.recipe, *(model.recipe for model in record.models if model.recipe)):
+        yield from (config.file for config in recipe.configs)
+    release: Any = record.release
+    for name in ("code", "splits", "predictions", "parameters"):
+        artefact = getattr(release, name)
+        if artefact is not None and artefact.file is not None:
+            yield artefact.file
