@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 MAX_SAMPLES = 10
+ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class Level(StrEnum):
@@ -40,9 +41,9 @@ class Status(StrEnum):
 
 
 def plain(text: object, limit: int = 200) -> str:
-    """Text that is safe to print: control and bidirectional characters escaped, cut at ``limit`` characters."""
+    """Text that is safe to print in one line: control, bidirectional and line characters escaped, cut at ``limit``."""
     shown = "".join(
-        char if unicodedata.category(char)[0] != "C" else char.encode("unicode_escape").decode() for char in str(text)
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in ESCAPED else char for char in str(text)
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

@@ -23,6 +23,7 @@ Family = Literal[
     "scaling-binning",
     "custom",
 ]
+Printed = Annotated[str, Field(pattern=r"^[+-]?[0-9]{1,6}(\.[0-9]{1,12})?%?$")]
 NON_PARAMETRIC: tuple[Family, ...] = ("isotonic", "histogram", "scaling-binning")
 
 
@@ -155,8 +156,8 @@ class Claim(Record):
     reading: Literal["top-label", "class-wise", "positive-class"] | None = None
     bins: Annotated[int, Field(ge=1, le=1000)] | None = None
     binning: Literal["equal-mass", "equal-width"] | None = None
-    value: Annotated[str, Field(pattern=r"^[+-]?[0-9]{1,6}(\.[0-9]{1,12})?%?$")]
-    interval: tuple[str, str] | None = None
+    value: Printed
+    interval: tuple[Printed, Printed] | None = None
 
 
 class Metrics(Record):

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from protocol.engine import Facts, run_rules
 from protocol.findings import Verdict
 from scorer.intake.jail import Intake, decode
 from scorer.warehouse import Warehouse
-from splits.attack import reverse_plain_digests
+from splits import attack
 from submission.bundle import Bundle, open_bundle
 
 log = logging.getLogger("mvc")
@@ -45,7 +46,10 @@ def examine(
         progress("reading the record")
         bundle = open_bundle(path, folders[0], record)
         progress("decoding tables")
+        waiting = threading.Thread(target=attack.prepare, daemon=True)  # while the decoding process works
+        waiting.start()
         intake = decode(bundle, folders[1])
+        waiting.join()
         with Warehouse(folders[2]) as warehouse:
             if bundle.task is not None and bundle.record is not None:
                 warehouse.load(bundle.task, bundle.record, intake.splits, intake.predictions)
@@ -98,7 +102,7 @@ def _facts(bundle: Bundle, intake: Intake, warehouse: Warehouse) -> Facts:
         "sql": lambda: warehouse.sql,
         "splits": lambda: splits.table if splits else None,
         "predictions": lambda: predictions.table if predictions else None,
-        "reversed_ids": lambda: reverse_plain_digests([*warehouse.images, *warehouse.patients]),
+        "reversed_ids": lambda: attack.reverse_plain_digests([*warehouse.images, *warehouse.patients]),
         "claim_checks": lambda: _claims(bundle, intake, warehouse),
     }
     return Facts(makers, missing)

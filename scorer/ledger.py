@@ -125,6 +125,17 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    # DuckDB turns a Ctrl-C during a query into a RuntimeError.
+    try:
+        yield
+    except RuntimeError as error:
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from None
+        raise
+
+
 class Ledger:
     """An open ledger; use ``with Ledger.open(path) as ledger``."""
 
@@ -134,6 +145,7 @@ class Ledger:
         self.read_only = read_only
 
     @classmethod
+    @_interruptible()
     def open(cls, path: str | Path, *, wait_s: float = 30.0, read_only: bool = False) -> Self:
         """Open the ledger at ``path``; it is made where it is absent and ``read_only`` is false.
 
@@ -168,6 +180,7 @@ class Ledger:
         with suppress(duckdb.Error):
             self._connection.close()
 
+    @_interruptible()
     def append(
         self,
         kind: EventKind | str,
@@ -214,6 +227,7 @@ class Ledger:
             self._connection.execute("update head set seq = ?, digest = ?", [seq, row[-1]])
         return _event(row)
 
+    @_interruptible()
     def events(self) -> tuple[Event, ...]:
         """All events in order. Raises `LedgerDamaged` where one can't be read; what it says is not checked here."""
         try:
@@ -221,15 +235,18 @@ class Ledger:
         except (ValueError, TypeError, RecursionError) as error:
             raise LedgerDamaged(f"{self.path} holds an event that can't be read: {error}") from None
 
+    @_interruptible()
     def metrics(self) -> pa.Table:
         """The metric rows of all accepted events: the columns of `METRIC_SCHEMA` behind ``seq``, in a fixed order."""
         return self._table(_ALL_METRICS, _STORED_METRICS)
 
+    @_interruptible()
     def head(self) -> tuple[int, str]:
         """Number and digest of the last event, (0, 64 zeros) where there is none; note it to prove the chain later."""
         rows = list(self._rows(_LAST_EVENT))
         return (int(rows[0][0]), str(rows[0][1])) if rows else (0, FIRST_PREVIOUS)
 
+    @_interruptible()
     def verify(self, *, head: str | None = None) -> tuple[str, ...]:
         """Recompute every digest and return the problems found, in order; empty means whole.
 
@@ -241,6 +258,7 @@ class Ledger:
         except LedgerDamaged as error:
             return (str(error),)
 
+    @_interruptible()
     def export(self, folder: str | Path) -> tuple[Path, Path]:
         """Write ``events.parquet`` and ``metrics.parquet`` into ``folder``, made where absent; returns their paths.
 
@@ -321,7 +339,6 @@ class Ledger:
                 raise LedgerBusy(f"another part of this program wrote to {self.path} at the same moment") from None
             if isinstance(error, duckdb.Error):
                 raise LedgerError(f"can't write to {self.path}: {_first_line(error)}") from None
-            _raise_if_interrupted(error)
             raise
 
 
@@ -377,15 +394,6 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise LedgerDamaged(f"{path} is damaged: {_first_line(error)}") from None
-    except RuntimeError as error:
-        _raise_if_interrupted(error)
-        raise
-
-
-def _raise_if_interrupted(error: BaseException) -> None:
-    # DuckDB turns a Ctrl-C during a query into a RuntimeError.
-    if isinstance(error, RuntimeError) and "interrupted" in str(error).lower():
-        raise KeyboardInterrupt from None
 
 
 def _first_line(error: Exception) -> str:

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
-import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scorer.scoring import Row, Scores
 

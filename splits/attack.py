@@ -2,12 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 LARGEST = 1_000_000  # integers tried: 0 to LARGEST - 1
 LARGEST_PADDED = 100_000  # zero-padded integers tried: 0 to LARGEST_PADDED - 1
 WIDTHS = range(2, 9)
-CHUNK = 20_000  # spellings between two looks at whether everything is reversed
+PREFIX = 8  # bytes of a digest that are kept for the search; a hit is confirmed in full
 
 ALGORITHMS: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
     "md5": hashlib.md5,
@@ -25,38 +29,68 @@ def reverse_plain_digests(identifiers: Iterable[str]) -> dict[str, str]:
     8 characters. Returns {identifier: 'sha256("000123")'}, in the order of ``identifiers``; identifiers that
     resist are left out. A keyed hash (HMAC under a secret salt) resists by design.
 
-    Only algorithms whose hex length (32, 40, 64) occurs are tried, each at most 1.3 million times (about a second).
-    Whoever holds the split file can do the same: a plain digest of a small number is a public identifier.
+    Only algorithms whose hex length (32, 40, 64) occurs are tried, 1.3 million digests each (about a second, once a
+    process). Whoever holds the split file can do the same: a plain digest of a small number is a public identifier.
     """
     names = list(dict.fromkeys(identifiers))
     preimages: dict[str, str] = {}
     for algorithm, length in HEX_LENGTH.items():
         is_digest = re.compile(f"[0-9a-fA-F]{{{length}}}").fullmatch
         digests = {name: bytes.fromhex(name) for name in names if len(name) == length and is_digest(name)}
-        texts = _find(set(digests.values()), ALGORITHMS[algorithm])
-        preimages |= {name: f'{algorithm}("{texts[digest]}")' for name, digest in digests.items() if digest in texts}
+        if digests:
+            preimages |= _preimages(digests, algorithm)
     return {name: preimages[name] for name in names if name in preimages}
 
 
-def _find(wanted: set[bytes], digest_of: Callable[[bytes], "hashlib._Hash"]) -> dict[bytes, str]:
-    """The text behind each digest of ``wanted`` that can be reversed; stops once all are."""
-    found: dict[bytes, str] = {}
-    if not wanted:
-        return found
-    for texts in _spellings():
-        for text in [text for text in texts if digest_of(text).digest() in wanted]:
-            found[digest_of(text).digest()] = text.decode("ascii")
-        if len(found) == len(wanted):
-            break
+def prepare(algorithm: str = "sha256") -> None:
+    """Make the table that the search needs ahead of time, for a caller that is waiting for something else."""
+    _table(algorithm)
+
+
+def _preimages(digests: Mapping[str, bytes], algorithm: str) -> dict[str, str]:
+    prefixes, order = _table(algorithm)
+    wanted = np.frombuffer(b"".join(digest[:PREFIX] for digest in digests.values()), dtype=">u8").astype(np.uint64)
+    places = np.minimum(np.searchsorted(prefixes, wanted), len(prefixes) - 1)
+    names = list(digests)
+    found = {}
+    for index in np.flatnonzero(prefixes[places] == wanted).tolist():
+        text = _spelling(int(order[places[index]]))
+        if ALGORITHMS[algorithm](text).digest() == digests[names[index]]:
+            found[names[index]] = f'{algorithm}("{text.decode("ascii")}")'
     return found
 
 
-def _spellings() -> Iterator[list[bytes]]:
-    """All texts tried, in chunks: plain integers first, then padded ones by width; no text comes twice."""
-    for start in range(0, LARGEST, CHUNK):
-        yield [b"%d" % number for number in range(start, start + CHUNK)]
+@lru_cache(maxsize=len(HEX_LENGTH))
+def _table(algorithm: str) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Digest prefixes of all spellings in order, and which spelling each belongs to."""
+    digest_of = ALGORITHMS[algorithm]
+    joined = b"".join(digest_of(text).digest()[:PREFIX] for text in _spellings())
+    prefixes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
+    order = np.argsort(prefixes, kind="stable")
+    return prefixes[order], order
+
+
+def _spellings() -> Iterator[bytes]:
+    """All texts tried: plain integers first, then padded ones by width; no text comes twice."""
+    for number in range(LARGEST):
+        yield b"%d" % number
     for width in WIDTHS:
-        # a number of ``width`` digits or more is not padded: it was tried as it stands
-        stop = min(10 ** (width - 1), LARGEST_PADDED)
-        for start in range(0, stop, CHUNK):
-            yield [b"%0*d" % (width, number) for number in range(start, min(start + CHUNK, stop))]
+        for number in range(_padded(width)):
+            yield b"%0*d" % (width, number)
+
+
+def _padded(width: int) -> int:
+    """How many numbers are padded to ``width``: one of ``width`` digits is not, it was tried as it stands."""
+    return min(int(10 ** (width - 1)), LARGEST_PADDED)
+
+
+def _spelling(index: int) -> bytes:
+    """The text at place ``index`` of the spellings."""
+    if index < LARGEST:
+        return b"%d" % index
+    index -= LARGEST
+    for width in WIDTHS:
+        if index < _padded(width):
+            return b"%0*d" % (width, index)
+        index -= _padded(width)
+    raise IndexError(index)

@@ -1,8 +1,10 @@
 """One zip of a bundle, unpacked without trust: plain files inside it, under caps, and nothing else."""
 
 import stat
+import struct
 import unicodedata
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from protocol.facts import Problem
@@ -13,6 +15,11 @@ MAX_TOTAL = 4 << 30
 MAX_RATIO = 200
 CHUNK = 1 << 20
 JUNK = frozenset({".DS_Store", "desktop.ini", "Thumbs.db"})
+# What zipfile raises on damaged or hostile bytes.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+    OverflowError,
+)  # fmt: skip
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst")
 
 
@@ -25,7 +32,7 @@ def unpack(path: Path, target: Path) -> tuple[tuple[Problem, ...], tuple[str, ..
     try:
         with zipfile.ZipFile(path) as archive:
             return _unpack(archive, path.name, target)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except DAMAGE as error:
         return (Problem("unreadable-file", path.name, f"no readable zip ({error})", "a zip of the bundle"),), ()
 
 

@@ -51,6 +51,7 @@ def build_manifest(
     edition: str,
     instrument: Mapping[str, str],
     results: Sequence[str],
+    predictions: str = "predictions.parquet",
     identifier: str | None = None,
 ) -> dict[str, Any]:
     """The manifest as a JSON-LD document with a flat ``@graph``; equal input gives an equal document.
@@ -59,10 +60,11 @@ def build_manifest(
     ``license_id``: an SPDX id; an expression or ``LicenseRef-`` is kept as text, since it has no address.
     ``authors``: at least one; the contact hangs on the first. ``date_published``: ISO 8601, to the day or finer.
     ``instrument``: ``name`` and ``version`` of the scorer. ``results``: the files that scoring made, from ``files``;
-    where there are none, nothing was scored yet and no action is written. ``identifier``: a DOI or address.
+    where there are none, nothing was scored yet and no action is written. ``predictions``: the file that was scored.
+    ``identifier``: a DOI or address.
 
     Raises ValueError for a path that leaves the bundle, a digest that is none, no author, results that are not among
-    the files, or results without a file called ``predictions``.
+    the files, or results of predictions that are not among them.
     """
     if not authors:
         raise ValueError("a manifest needs at least one author")
@@ -99,7 +101,7 @@ def build_manifest(
         root["identifier"] = _link(more[-1])
     if results:
         scorer = {"@id": "#scorer", "@type": "SoftwareApplication", **{k: instrument[k] for k in ("name", "version")}}
-        more += [_scoring(files, results, scorer, people[0]), scorer]
+        more += [_scoring(files, results, predictions, scorer, people[0]), scorer]
         root["mentions"] = {"@id": "#scoring"}
     descriptor = {
         "@id": MANIFEST_NAME,
@@ -185,11 +187,14 @@ def _identifier(identifier: str) -> dict[str, Any]:
 
 
 def _scoring(
-    files: Mapping[str, Any], results: Sequence[str], scorer: Mapping[str, Any], agent: Mapping[str, Any]
+    files: Mapping[str, Any],
+    results: Sequence[str],
+    predictions: str,
+    scorer: Mapping[str, Any],
+    agent: Mapping[str, Any],
 ) -> dict[str, Any]:
-    predictions = sorted(path for path in files if PurePosixPath(path).stem == "predictions" and path not in results)
-    if not predictions:
-        raise ValueError("there are results, but no file called predictions")
+    if predictions not in files or predictions in results:
+        raise ValueError(f"there are results, but no file {predictions}")
     return {
         "@id": "#scoring",
         "@type": "CreateAction",
@@ -197,7 +202,7 @@ def _scoring(
         "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
         "agent": _link(agent),
         "instrument": _link(scorer),
-        "object": [{"@id": _uri(path)} for path in predictions],
+        "object": {"@id": _uri(predictions)},
         "result": [{"@id": _uri(path)} for path in sorted(set(results))],
     }
 

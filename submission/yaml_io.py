@@ -1,7 +1,7 @@
 """Records from YAML and JSON: a safe loader under limits, and pydantic's errors as problems."""
 
 import json
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +11,7 @@ from protocol.facts import Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 50_000
+MAX_INTEGER = 10**15  # canonical JSON carries whole numbers below 2**53
 
 T = TypeVar("T")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -72,8 +73,10 @@ def _plain(node: Any, loader: Any) -> Any:
         return [_plain(item, loader) for item in node.value]
     try:
         value = loader.construct_object(node)
-    except (ValueError, yaml.YAMLError):
+    except (ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError):  # a tag that its text does not fit
         raise RecordError(f"line {line}: {node.value[:50]!r} can't be read as {node.tag.rsplit(':', 1)[-1]}") from None
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise RecordError(f"line {line}: a whole number of more than 15 digits; quote it if it is text")
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float) and value - value == 0:
@@ -89,11 +92,20 @@ def load_json(text: str) -> Any:
             raise RecordError("a key stands twice in one object")
         return dict(items)
 
-    def constant(name: str) -> None:
+    def constant(name: str) -> NoReturn:
         raise RecordError(f"{name} is no JSON number")
 
+    def whole(digits: str) -> int:
+        if len(digits) > 16 or abs(int(digits)) > MAX_INTEGER:
+            raise RecordError(f"{digits[:20]} is a whole number of more than 15 digits")
+        return int(digits)
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        return value if value - value == 0 else constant(digits[:20])
+
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_int=whole, parse_float=real)
     except json.JSONDecodeError as error:
         raise RecordError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
@@ -112,6 +124,8 @@ def parse_record(adapter: TypeAdapter[T], data: bytes, file: str) -> tuple[T | N
         return None, (_invalid(file, "bytes that are not UTF-8", "UTF-8 text"),)
     except RecordError as error:
         return None, (_invalid(file, str(error), "a plain document"),)
+    except RecursionError:
+        return None, (_invalid(file, "nested too deeply", "a plain document"),)
     except ValidationError as error:
         return None, tuple(_problem(file, detail) for detail in error.errors(include_url=False))
 

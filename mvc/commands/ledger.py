@@ -11,7 +11,7 @@ import typer
 app = typer.Typer(name="ledger", help="Check, list and export the append-only ledger.", no_args_is_help=True)
 
 LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", help="Ledger file [default: $MVC_LEDGER, else mvc.duckdb here].")
+    Path | None, typer.Option("--ledger", help="Ledger file; without it $MVC_LEDGER, else mvc.duckdb here.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 WaitOption = Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait for another program.")]

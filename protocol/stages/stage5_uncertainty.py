@@ -6,7 +6,7 @@ from protocol.facts import ClaimCheck
 from protocol.findings import Finding, NotApplicable, Unverified
 from protocol.rules import Result, Rule
 from protocol.stages.stage1_splits import no_patients
-from protocol.stages.stage4_metrics import printed
+from protocol.stages.stage4_metrics import SCORABLE, printed
 from protocol.submission import Submission
 from protocol.task import Task
 
@@ -47,7 +47,7 @@ class MVC503(Rule):
     slug = "claimed-interval-differs"
     why = "Every reported value carries an interval, and it is the patient bootstrap's (protocol, 3.5)."
     mend = "Print the recomputed interval, or declare the method that gave yours."
-    requires = frozenset({"MVC408", "MVC501", "MVC502"})
+    requires = SCORABLE | {"MVC501", "MVC502"}
     reads_test_labels = True
 
     @staticmethod

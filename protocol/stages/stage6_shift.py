@@ -30,22 +30,35 @@ class MVC602(Rule):
 
     slug = "external-shares-patients"
     why = "A patient seen in development is no outside evidence (protocol, 3.1 and 3.6)."
-    mend = "Take shared patients out of the external split."
+    mend = "Take shared patients and images out of the external split."
+    requires = frozenset({"MVC110"})
 
     @staticmethod
     def check(record: Submission, splits: Table, sql: Sql) -> Result:
-        what, key, table = ("image", "image", "images") if no_patients(record) else ("patient", "patient", "patients")
-        rows = sql(
-            f"""SELECT {key}_id, string_agg(DISTINCT split, ' and ' ORDER BY split)
-            FROM splits JOIN {table} USING ({key})
+        patients = [] if no_patients(record) else _shared(sql, "patient_id", "patient")
+        if patients:  # their images go with them
+            return [_said(splits, "patient", patients)]
+        images = _shared(sql, "image_id", "image") or _shared(sql, "content_hash", "content_hash")
+        return [_said(splits, "image", images)] if images else []
+
+
+def _shared(sql: Sql, shown: str, key: str) -> list[tuple[str, str]]:
+    """(name, splits) of each ``key`` that lies in external and in development."""
+    return [
+        (name, found)
+        for name, found in sql(
+            f"""SELECT {shown}, string_agg(DISTINCT split, ' and ' ORDER BY split)
+            FROM splits LEFT JOIN images USING (image) LEFT JOIN patients USING (patient)
             WHERE {key} IN (SELECT {key} FROM splits WHERE split = 'external')
               AND {key} IN (SELECT {key} FROM splits WHERE split IN {FOUR})
-            GROUP BY {key}_id ORDER BY {key}_id"""
+            GROUP BY {shown} ORDER BY {shown}"""
         )
-        if not rows:
-            return []
-        samples = tuple(f"{what} {name} in {found}" for name, found in rows)
-        return [Finding(splits.file, f"{len(rows)} {what}s shared", f"no {what} in common", len(rows), samples)]
+    ]
+
+
+def _said(splits: Table, what: str, shared: list[tuple[str, str]]) -> Finding:
+    samples = tuple(f"{what} {name} in {found}" for name, found in shared)
+    return Finding(splits.file, f"{len(shared)} {what}s shared", f"no {what} in common", len(shared), samples)
 
 
 class MVC603(Rule):

@@ -7,6 +7,7 @@ from typing import Any
 from protocol.facts import Sql, Table
 from protocol.findings import Finding
 from protocol.rules import Result, Rule
+from protocol.stages.stage0_intake import Problems
 from protocol.stages.stage4_metrics import EVALUATED
 from protocol.submission import Artefact, Submission
 from protocol.tables import PERSONAL_NAMES, bare
@@ -52,10 +53,11 @@ class MVC702(Rule):
     mend = "Put the file into the bundle, with its SHA-256."
 
     @staticmethod
-    def check(record: Submission, files: Mapping[str, str]) -> Result:
+    def check(record: Submission, files: Mapping[str, str], problems: Problems) -> Result:
         found = []
+        told = {problem.where for problem in problems}  # what intake could not read is told there
         for name, artefact in _artefacts(record):
-            if artefact.file is None:
+            if artefact.file is None or artefact.file in told:
                 continue
             digest = files.get(artefact.file)
             if digest is None or artefact.sha256 not in (None, digest):

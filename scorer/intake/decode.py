@@ -133,7 +133,7 @@ def _open(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], Callab
     elif head != b"PAR1":
         raise _Refused(Problem("unreadable-file", file, f"no Parquet (it starts with {head!r})", "a Parquet file"))
     else:
-        names, rows, reader = _open_parquet(source)
+        names, rows, reader = _open_parquet(source, file)
     problems = colliding(names, file)
     if problems:
         raise _Refused(*problems)
@@ -144,11 +144,14 @@ def _open(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], Callab
     return names, reader
 
 
-def _open_parquet(source: BinaryIO) -> tuple[list[str], int, Callable[[list[str], set[str]], pa.Table]]:
+def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Callable[[list[str], set[str]], pa.Table]]:
     opened = pq.ParquetFile(source)
     names = list(opened.schema_arrow.names)
 
     def read(wanted: list[str], text: set[str]) -> pa.Table:
+        nested = [field for name in wanted if pa.types.is_struct((field := opened.schema_arrow.field(name)).type)]
+        if nested:
+            raise _Refused(*(Problem("wrong-dtype", f"{file}: {f.name}", str(f.type), "a flat column") for f in nested))
         # Text is kept as a dictionary: an identifier repeated in a thousand runs is stored once.
         strings = [n for n in wanted if n in text and pa.types.is_string(opened.schema_arrow.field(n).type)]
         source.seek(0)
@@ -391,11 +394,17 @@ def _row_sums(
 
 
 def sum_tolerance(precision: Sequence[str]) -> float:
-    """How far a row of K columns may sum from one: K units of stored precision, at least 1e-6 (float16: 2e-3)."""
+    """How far a row of K columns may sum from one: K units of stored precision, at least 1e-6 (float16: 2e-3).
+
+    Printed columns share the precision of the one with most decimals (a column of plain 0 and 1 tells nothing), and no
+    rounding excuses more than a tenth.
+    """
     if "float16" in precision:
         return 2e-3
-    units = [unit_of(kind) for kind in precision]
-    return max(1e-6, len(units) * max(units))
+    printed = [unit_of(kind) for kind in precision if kind.startswith("decimals:")]
+    units = [unit_of(kind) for kind in precision if not kind.startswith("decimals:")]
+    unit = max([*units, *([min(printed)] if printed and not units else [])])
+    return min(0.1, max(1e-6, len(precision) * unit))
 
 
 def unit_of(precision: str) -> float:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
-import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from scorer.results import read_metrics, scorecard_metrics, write_metrics

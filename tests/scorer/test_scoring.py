@@ -126,41 +126,6 @@ def test_point_values_are_the_library_functions(kind: Kind) -> None:
         assert (row.bins_used, row.n_images, row.n_events) == (one.bins_used, one.n_images, one.n_events)
 
 
-def test_names_of_the_metrics() -> None:
-    def names(kind: Kind) -> list[tuple[str, str | None, str | None]]:
-        cohort, tables = make(kind)
-        return [
-            (o.metric, o.class_, o.reading) for o in point_values(kind, NAMES[kind], tables[RUNS[0]], cohort.labels)
-        ]
-
-    positive, per_class = "positive class", "class-wise"
-    assert names("binary") == [
-        ("brier_binary", None, None),
-        ("nll", None, None),
-        ("accuracy", None, None),
-        ("ece", None, positive),
-        ("auroc", None, positive),
-        ("classwise_ece", "no", per_class),
-        ("classwise_ece", "yes", per_class),
-        ("classwise_ece", None, per_class),
-    ]
-    assert names("multiclass") == [
-        ("brier", None, None),
-        ("nll", None, None),
-        ("accuracy", None, None),
-        ("ece", None, "top-label"),
-        *((metric, k, per_class) for k in "abc" for metric in ("classwise_ece", "auroc")),
-        ("classwise_ece", None, per_class),
-        ("auroc_macro", None, per_class),
-        ("auroc_macro_present", None, per_class),
-    ]
-    five = [("brier_binary", None), ("nll", None), ("accuracy", None), ("ece", positive), ("auroc", positive)]
-    assert names("multilabel") == [
-        *((metric, k, reading) for k in "abc" for metric, reading in five),
-        *((metric + end, None, reading) for metric, reading in five for end in ("_macro", "_macro_present")),
-    ]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_order_of_rows_runs_and_blocks_changes_no_bit(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     cohort, tables = make(kind)

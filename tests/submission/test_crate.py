@@ -73,7 +73,7 @@ def test_rocrate_reads_it_back(folder: Path) -> None:
         assert Path(files[name].source).read_bytes() == CONTENTS[name]
     (action,) = crate.get_by_type("CreateAction")
     assert (action["instrument"]["name"], action["instrument"]["version"]) == ("mvc", "0.1.0")
-    assert [entity["name"] for entity in action["object"]] == ["predictions.parquet"]
+    assert action["object"]["name"] == "predictions.parquet"
     assert [entity["name"] for entity in action["result"]] == ["metrics.parquet", "scorecard.json"]
 
 
@@ -228,7 +228,14 @@ def test_unusable_manifest_is_one_problem(folder: Path, content: bytes | None) -
 
 def test_odd_entities_are_passed_over(folder: Path) -> None:
     document = manifest()
-    odd = [None, 3, [], {}, {"@id": 1, "@type": "File"}, {"@id": "https://example.org/x.csv", "@type": "File"}]
+    odd: list[Any] = [
+        None,
+        3,
+        [],
+        {},
+        {"@id": 1, "@type": "File"},
+        {"@id": "https://example.org/x.csv", "@type": "File"},
+    ]
     document["@graph"] += [*odd, {"@id": "#later", "@type": "File"}]
     write_manifest(folder, document)
     assert verify_manifest(folder) == ()

@@ -1,0 +1,141 @@
+"""The participant's commands: ``init``, ``declare``, ``check``, ``submit``."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+BundleArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="Folder, zip of one, or predictions file with its records beside it.")
+]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", help="Use this submission.yaml instead of the one beside the predictions.")
+]
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.")],
+    kind: Annotated[str, typer.Option("--task", help="binary, multiclass or multilabel.")] = "binary",
+    classes: Annotated[
+        str | None, typer.Option(help="Class names in order, comma-separated (binary: the negative one first).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a valid bundle with made-up data, to be replaced by yours file by file.
+
+    Example: mvc init my-submission --task multiclass --classes none,mild,severe
+    """
+    from submission.skeleton import write_skeleton
+
+    names = tuple(name.strip() for name in classes.split(",")) if classes else None
+    try:
+        with _spinner("writing the example"):
+            written = write_skeleton(folder, kind, names)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder), "files": written}))
+        return
+    typer.echo(f"{folder}: {', '.join(written)}")
+    typer.echo("The data are made up. Replace task.yaml, submission.yaml, splits.parquet, predictions.parquet and")
+    typer.echo("calibrators.json by yours, then: mvc declare, mvc check, mvc submit.")
+
+
+def declare(
+    folder: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder of the bundle.")],
+    force: Annotated[bool, typer.Option(help="Replace an existing declaration.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Freeze what must be fixed in advance into declaration.lock: do it before you look at the test set.
+
+    Example: mvc declare my-submission
+    """
+    from submission.skeleton import declare_folder
+
+    try:
+        path, lock = declare_folder(folder, force=force)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="BUNDLE") from None
+    if as_json:
+        typer.echo(json.dumps(lock.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{path}: declared at {lock.declared_at}, digest {lock.digest}")
+
+
+def check(bundle: BundleArgument, record: RecordOption = None, as_json: JsonOption = False) -> None:
+    """Check a bundle against every rule; nothing is written. Exit 0: it would be accepted, 1: rejected.
+
+    Example: mvc check my-submission
+    """
+    from mvc.show import show_verdict
+    from scorer.check import examine
+    from submission.bundle import NoBundleError
+
+    try:
+        with _spinner("checking") as progress, examine(bundle, record=record, progress=progress) as examination:
+            verdict = examination.verdict
+    except NoBundleError as error:
+        raise typer.BadParameter(str(error), param_hint="BUNDLE") from None
+    if as_json:
+        typer.echo(json.dumps(verdict.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        show_verdict(verdict)
+    raise typer.Exit(verdict.exit_code)
+
+
+def submit(
+    bundle: BundleArgument,
+    record: RecordOption = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Ledger file [default: $MVC_LEDGER, else mvc.duckdb here].")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Seal into this folder instead of in place.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check, score, seal and record a bundle. Rejected: every finding at once, and only the rejection is recorded.
+
+    Example: mvc submit my-submission/predictions.parquet
+    """
+    from mvc.show import show_scores, show_verdict
+    from scorer.ledger import LedgerError, default_path
+    from scorer.submit import SubmitError
+    from scorer.submit import submit as submit_bundle
+    from submission.bundle import NoBundleError
+
+    place = ledger or default_path()
+    try:
+        with _spinner("submitting") as progress:
+            outcome = submit_bundle(bundle, ledger=place, record=record, out=out, progress=progress)
+    except NoBundleError as error:
+        raise typer.BadParameter(str(error), param_hint="BUNDLE") from None
+    except (LedgerError, SubmitError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    event = None if outcome.event is None else {"seq": outcome.event.seq, "digest": outcome.event.digest}
+    if as_json:
+        folder = None if outcome.folder is None else str(outcome.folder)
+        document = {**outcome.verdict.to_dict(), "folder": folder, "ledger": str(place), "event": event}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        if outcome.scores is not None and outcome.folder is not None:
+            show_scores(outcome.folder)
+        recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
+        show_verdict(outcome.verdict, recorded, outcome.folder)
+    raise typer.Exit(outcome.verdict.exit_code)
+
+
+@contextlib.contextmanager
+def _spinner(first: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done while it is being done; silent when standard error is no terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda step: None
+        return
+    with console.status(first) as status:
+        yield lambda step: status.update(step)
