@@ -7,7 +7,6 @@ import traceback
 from types import FrameType
 from typing import NoReturn
 
-import click
 import typer
 
 from mvc.commands import bundle, demo, ledger, rules
@@ -16,6 +15,7 @@ app = typer.Typer(
     name="mvc",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Submit, referee and audit the calibration of medical image classifiers: seven steps, one verdict.",
     epilog="Exit codes: 0 done or accepted, 1 rejected, 2 usage, 3 our fault, 4 host misconfigured, 130 interrupted.",
@@ -33,30 +33,18 @@ def main() -> NoReturn:
     """Run the command line and leave with the exit code that the user was promised."""
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = app(standalone_mode=False, prog_name="mvc")
-    except click.exceptions.Abort:
-        code = _interrupted()
-    except KeyboardInterrupt:
-        code = _interrupted()
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except BrokenPipeError:
-        # The reader of our output went away; that is no fault of anybody's.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        app(prog_name="mvc")
+    except SystemExit as end:
+        if end.code == 130:
+            typer.echo("interrupted; the ledger is whole, mvc ledger list shows what it holds", err=True)
+        raise
     except Exception as error:
-        code = _our_fault(error)
-    sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(_our_fault(error))
+    sys.exit(0)
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(143)
-
-
-def _interrupted() -> int:
-    typer.echo("interrupted: nothing was recorded", err=True)
-    return 130
 
 
 def _our_fault(error: Exception) -> int:

@@ -85,9 +85,10 @@ def _show_failed(out: Console, result: RuleResult) -> None:
     head = f"note: {result.rule} {result.slug}" if note else f"[red]✗ {result.rule} {result.slug}[/] {result.title}"
     for finding in result.findings:
         out.print(f"{head}: {_sentence(finding)}")
-        for sample in finding.samples if len(finding.samples) > 1 else ():
-            out.print(f"    {escape(sample)}")
-        if finding.count > len(finding.samples) > 1:
+        for sample in finding.samples:
+            if sample not in finding.saw:
+                out.print(f"    {escape(sample)}", soft_wrap=True)
+        if finding.count > len(finding.samples) > 0:
             out.print(f"    ... {finding.count} in all")
     if not note:
         out.print(f"  mend: {escape(result.mend)} ({result.docs})")
@@ -98,42 +99,65 @@ def _sentence(finding: Finding) -> str:
 
 
 def show_scores(folder: Path) -> None:
-    """Print the headline table of a sealed bundle from its scorecard."""
+    """Print what a sealed bundle's scorecard says of the test split, of each external site and of each subgroup."""
     card = json.loads((folder / "results" / "scorecard.json").read_text(encoding="utf-8"))
     out = console()
     intervals = card["intervals"]
     out.print(
         f"[bold]{escape(plain(card['title']))}[/]\n"
-        f"test split, {intervals['level']:.0%} intervals from {intervals['resamples']} resamples of "
-        f"{intervals['unit']}s; several seeds: their mean, ± their standard deviation"
+        f"{intervals['level']:.0%} intervals from {intervals['resamples']} resamples of {intervals['unit']}s; "
+        "several seeds: their mean, ± their standard deviation"
     )
-    out.print(_headline(card))
+    out.print(_test_table(card))
+    if card["slices"]:
+        out.print(_slice_table(card))
 
 
-def _headline(card: dict[str, Any]) -> Table:
-    kind = card["task"]["kind"]
-    names = ["brier", "nll", "ece", "classwise_ece", "accuracy", "auroc_macro"]
-    if kind == "binary":
-        names = ["brier_binary", "nll", "ece", "classwise_ece", "accuracy", "auroc"]
-    elif kind == "multilabel":
-        names = [f"{name}_macro" for name in ("brier_binary", "nll", "ece", "accuracy", "auroc")]
-    spread = {(s["model"], s["calibrator"], s["class"], s["metric"]): s for s in card["seed_spread"]}
-    runs = list(dict.fromkeys((r["model"], r["calibrator"]) for r in card["test"]))
+def _test_table(card: dict[str, Any]) -> Table:
+    spread = {(s["model"], s["calibrator"], s["metric"]): s for s in card["seed_spread"] if s["class"] is None}
     values = {(r["model"], r["calibrator"], r["metric"]): r for r in card["test"] if r["class"] is None}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("model", "calibrator", *names):
-        table.add_column(heading, overflow="fold")
-    for model, calibrator in runs[:MAX_ROWS]:
-        cells = [_cell(values.get((model, calibrator, n)), spread.get((model, calibrator, None, n))) for n in names]
+    table = _table("test split", ("model", "calibrator", *card["headline"]))
+    for model, calibrator in card["runs"][:MAX_ROWS]:
+        keys = [(model, calibrator, name) for name in card["headline"]]
+        cells = [_cell(values.get(key), spread.get(key)) for key in keys]
         table.add_row(escape(model), escape(calibrator), *cells)
-    if len(runs) > MAX_ROWS:
-        table.add_row(f"... {len(runs) - MAX_ROWS} more in results/metrics.parquet")
+    if len(card["runs"]) > MAX_ROWS:
+        table.add_row(f"... {len(card['runs']) - MAX_ROWS} more in results/metrics.parquet")
+    return table
+
+
+def _slice_table(card: dict[str, Any]) -> Table:
+    values = {(r["model"], r["calibrator"], r["slice_kind"], r["slice"], r["metric"]): r for r in card["slices"]}
+    slices = list(dict.fromkeys((r["slice_kind"], r["slice"]) for r in card["slices"]))
+    rows = [(slice_, run) for slice_ in slices for run in card["runs"]]
+    chosen = [name for name in card["headline"] if name.split("_")[0] in ("brier", "ece", "auroc")]
+    table = _table("external sites and subgroups", ("slice", "model", "calibrator", "patients", *chosen))
+    for (kind, name), (model, calibrator) in rows[:MAX_ROWS]:
+        found = [values.get((model, calibrator, kind, name, metric)) for metric in chosen]
+        shown = f"external: {name}" if kind == "external" else name
+        patients = str(found[0]["n_patients"]) if found[0] else ""
+        cells = [_cell(row, None).replace("\n", " ") for row in found]
+        table.add_row(escape(plain(shown)), escape(model), escape(calibrator), patients, *cells)
+    if len(rows) > MAX_ROWS:
+        table.add_row(f"... {len(rows) - MAX_ROWS} more in results/metrics.parquet")
+    return table
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold"
+    )
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
     return table
 
 
 def _cell(row: dict[str, Any] | None, spread: dict[str, Any] | None) -> str:
     if row is None or row["value"] is None:
         return "undefined"
-    limits = "" if row["lo"] is None else f"\n[dim]{row['lo']:.4f}–{row['hi']:.4f}[/]"
-    sd = f" ±{spread['sd']:.4f}" if spread and spread["sd"] is not None else ""
-    return f"{row['value']:.4f}{sd}{limits}"
+    lines = [f"{row['value']:.4f}"]
+    if row["lo"] is not None:
+        lines.append(f"[dim]{row['lo']:.4f}–{row['hi']:.4f}[/]")
+    if spread and spread["sd"] is not None:
+        lines.append(f"[dim]±{spread['sd']:.4f}[/]")
+    return "\n".join(lines)

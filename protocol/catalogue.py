@@ -57,3 +57,12 @@ def primary_metric(kind: Kind, chosen: str) -> str:
     """Row name of the task's primary metric (``brier`` or ``nll``)."""
     name = "brier_binary" if chosen == "brier" and kind != "multiclass" else chosen
     return f"{name}_macro" if kind == "multilabel" else name
+
+
+def headline_metrics(kind: Kind) -> tuple[str, ...]:
+    """Metrics that stand for a whole run, in the order in which they are shown."""
+    if kind == "multiclass":
+        return ("brier", "nll", "ece", "classwise_ece", "accuracy", "auroc_macro")
+    if kind == "multilabel":
+        return tuple(f"{name}_macro" for name in ("brier_binary", "nll", "ece", "accuracy", "auroc"))
+    return ("brier_binary", "nll", "ece", "classwise_ece", "accuracy", "auroc")

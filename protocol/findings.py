@@ -1,5 +1,6 @@
 """Findings, outcomes and the verdict: what a run of the rules says."""
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,6 +9,11 @@ from typing import Any
 
 MAX_SAMPLES = 10
 ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 patient``, ``2 patients``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 class Level(StrEnum):
@@ -67,6 +73,8 @@ class Finding:
         for name in ("where", "saw", "wanted"):
             object.__setattr__(self, name, plain(getattr(self, name), 400))
         object.__setattr__(self, "samples", tuple(plain(sample) for sample in self.samples[:MAX_SAMPLES]))
+        if self.samples:  # which have the identifiers in full
+            object.__setattr__(self, "saw", re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1…", self.saw))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from protocol import EDITION
-from protocol.catalogue import primary_metric
+from protocol.catalogue import headline_metrics, primary_metric
 from protocol.findings import Outcome, Verdict
 from protocol.submission import Submission
 from protocol.task import Task
@@ -126,18 +126,17 @@ def score_examined(examination: Examination, progress: Progress = lambda step: N
 
 
 def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> dict[str, Any]:
-    """The scorecard: versions, digests, verdict, how intervals were made, and the numbers on the whole test split.
+    """The scorecard: versions, digests, verdict, how intervals were made, and the numbers that people read first.
 
-    Slices, subgroups and single seeds are in ``metrics.parquet``, whose digest is here.
+    These are, per model and calibrator (seed mean where there are several): all metrics on the test split, and the
+    headline ones per external site and subgroup. Single seeds and classes are in ``metrics.parquet``, whose digest
+    is here.
     """
     task, record = _records(examination)
     verdict = examination.verdict
     single = {model.name for model in record.models if len(model.run_seeds) == 1}
-    shown = [
-        row
-        for row in scorecard_metrics(scores)
-        if row["slice_kind"] == "test" and (row["seed"] == MEAN or row["model"] in single)
-    ]
+    kept = [row for row in scorecard_metrics(scores) if row["seed"] == MEAN or row["model"] in single]
+    overall = set(headline_metrics(task.kind))
     return {
         "edition": EDITION,
         "scorer": importlib.metadata.version("mvc-kit"),
@@ -160,7 +159,12 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
         },
         "digests": dict(sorted(verdict.digests.items())),
         "metrics_sha256": metrics_sha256,
-        "test": shown,
+        "runs": [[model.name, method.name] for model in record.models for method in record.calibration.methods],
+        "headline": list(headline_metrics(task.kind)),
+        "test": [row for row in kept if row["slice_kind"] == "test"],
+        "slices": [
+            row for row in kept if row["slice_kind"] != "test" and row["class"] is None and row["metric"] in overall
+        ],
         "seed_spread": [_spread(s) for s in scores.seed_spread if s.slice_kind == "test" and s.n > 1],
         "counts": [{("class" if k == "class_" else k): v for k, v in vars(c).items()} for c in scores.counts],
     }

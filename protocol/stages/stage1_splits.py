@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from protocol.facts import Sql, Table
-from protocol.findings import Finding, Level, NotApplicable
+from protocol.findings import Finding, Level, NotApplicable, counted
 from protocol.rules import Result, Rule
 from protocol.submission import Submission
 from protocol.task import Task
@@ -45,7 +45,15 @@ class MVC101(Rule):
         if not rows:
             return []
         samples = tuple(f"patient {patient} in {found}" for patient, found in rows)
-        return [Finding(splits.file, f"{len(rows)} patients in two splits", "each patient in one", len(rows), samples)]
+        return [
+            Finding(
+                splits.file,
+                f"{counted(len(rows), 'patient')} in two splits: {samples[0]}",
+                "each patient in one",
+                len(rows),
+                samples,
+            )
+        ]
 
 
 class MVC102(Rule):
@@ -65,7 +73,15 @@ class MVC102(Rule):
         if not rows:
             return []
         samples = tuple(f"image {image} in {found}" for image, found in rows)
-        return [Finding(splits.file, f"{len(rows)} images shared by splits", "each image in one", len(rows), samples)]
+        return [
+            Finding(
+                splits.file,
+                f"{counted(len(rows), 'image')} shared by splits: {samples[0]}",
+                "each image in one",
+                len(rows),
+                samples,
+            )
+        ]
 
 
 class MVC103(Rule):
@@ -87,7 +103,13 @@ class MVC103(Rule):
             if bad:
                 wanted = "64 lower-case hex characters"
                 found.append(
-                    Finding(f"{splits.file}: {what}", f"{len(bad)} such as {bad[0]}", wanted, len(bad), tuple(bad))
+                    Finding(
+                        f"{splits.file}: {what}",
+                        f"{counted(len(bad), 'identifier')} such as {bad[0]}",
+                        wanted,
+                        len(bad),
+                        tuple(bad),
+                    )
                 )
         return found
 
@@ -105,7 +127,7 @@ class MVC104(Rule):
             return []
         pairs = sorted(reversed_ids.items())
         samples = tuple(f"{digest} = {image}" for digest, image in pairs)
-        saw = f"{len(pairs)} reversed, such as {pairs[0][0]} = {pairs[0][1]}"
+        saw = f"{counted(len(pairs), 'identifier')} reversed: {samples[0]}"
         return [Finding(splits.file, saw, "a keyed hash", len(pairs), samples)]
 
 
@@ -196,7 +218,7 @@ class MVC108(Rule):
             )
             if rows:
                 samples = tuple(f"row {row}: {'null' if value is None else value}" for row, value in rows)
-                saw = f"{len(rows)} labels such as {samples[0]}"
+                saw = f"{counted(len(rows), 'label')} outside: {samples[0]}"
                 found.append(Finding(f"{splits.file}: {name}", saw, f"0 to {top - 1}", len(rows), samples))
         return found
 
@@ -311,4 +333,12 @@ class MVC114(Rule):
         if not rows:
             return []
         samples = tuple(f"image {image} {n} times in {split}" for image, split, n in rows)
-        return [Finding(splits.file, f"{len(rows)} images listed twice", "one row an image", len(rows), samples)]
+        return [
+            Finding(
+                splits.file,
+                f"{counted(len(rows), 'image')} listed twice: {samples[0]}",
+                "one row an image",
+                len(rows),
+                samples,
+            )
+        ]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from protocol.facts import Sql, Table
-from protocol.findings import Finding, Level
+from protocol.findings import Finding, Level, counted
 from protocol.rules import Result, Rule
 from protocol.submission import Recipe, Submission
 from protocol.task import Task
@@ -66,7 +66,13 @@ class MVC202(Rule):
             if rows:
                 samples = tuple(f"model {model}, seed {seed}, calibrator {cal}" for model, seed, cal in rows)
                 found.append(
-                    Finding(predictions.file, f"{len(rows)} runs {what}: {samples[0]}", wanted, len(rows), samples)
+                    Finding(
+                        predictions.file,
+                        f"{counted(len(rows), 'run')} {what}: {samples[0]}",
+                        wanted,
+                        len(rows),
+                        samples,
+                    )
                 )
         return found
 

@@ -2,7 +2,7 @@
 
 from protocol.calibrators import FittedCalibrator
 from protocol.facts import Sql, Table
-from protocol.findings import Finding, Level, NotApplicable, Unverified
+from protocol.findings import Finding, Level, NotApplicable, Unverified, counted
 from protocol.rules import Result, Rule
 from protocol.submission import NON_PARAMETRIC, Submission
 from protocol.task import Task
@@ -145,7 +145,7 @@ class MVC308(Rule):
         if not rows:
             return []
         samples = tuple(f"model {model}, seed {seed}, image {image}" for model, seed, image in rows)
-        saw = f"{len(rows)} rows missing: {samples[0]}"
+        saw = f"{counted(len(rows), 'row')} missing: {samples[0]}"
         return [Finding(predictions.file, saw, "a none row per calib image, model and seed", len(rows), samples)]
 
 
@@ -187,7 +187,7 @@ class MVC310(Rule):
                 missing.append(f"model {model}, seed {seed}, calibrator {calibrator}{part}")
         if not missing:
             return []
-        saw = f"{len(missing)} missing: {missing[0]}"
+        saw = f"{counted(len(missing), 'entry', 'entries')} missing: {missing[0]}"
         return [Finding(record.calibration.parameters, saw, "an entry per run", len(missing), tuple(missing))]
 
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from protocol.catalogue import Metric, catalogue
 from protocol.facts import ClaimCheck, Sql, Table
-from protocol.findings import Finding, Level, NotApplicable
+from protocol.findings import Finding, Level, NotApplicable, counted
 from protocol.rules import Result, Rule
 from protocol.stages.stage0_intake import Problems, findings_for
 from protocol.submission import Claim, Submission
@@ -57,7 +57,7 @@ class MVC403(Rule):
     mend = "Predict every test and external image of the split file."
 
     @staticmethod
-    def check(predictions: Table, sql: Sql) -> Result:
+    def check(splits: Table, predictions: Table, sql: Sql) -> Result:
         rows = sql(
             f"""SELECT image_id FROM ({EVALUATED}) AS wanted
             ANTI JOIN (SELECT DISTINCT image FROM predictions) AS predicted USING (image)
@@ -68,7 +68,11 @@ class MVC403(Rule):
         samples = tuple(image for (image,) in rows)
         return [
             Finding(
-                predictions.file, f"{len(rows)} images missing", "every test and external image", len(rows), samples
+                predictions.file,
+                f"{counted(len(rows), 'image')} missing: {samples[0]}",
+                "every test and external image",
+                len(rows),
+                samples,
             )
         ]
 
@@ -81,7 +85,7 @@ class MVC404(Rule):
     mend = "Use the identifiers of the split file, byte for byte."
 
     @staticmethod
-    def check(predictions: Table, sql: Sql) -> Result:
+    def check(splits: Table, predictions: Table, sql: Sql) -> Result:
         rows = sql(
             """SELECT image_id, count(*) FROM predictions JOIN images USING (image)
             WHERE image NOT IN (SELECT image FROM splits) GROUP BY image_id ORDER BY image_id"""
@@ -89,7 +93,7 @@ class MVC404(Rule):
         if not rows:
             return []
         samples = tuple(f"image {image}, {n} rows" for image, n in rows)
-        saw = f"{len(rows)} unknown images"
+        saw = f"{counted(len(rows), 'unknown image')}: {samples[0]}"
         return [Finding(predictions.file, saw, "images of the split file", len(rows), samples)]
 
 
@@ -110,7 +114,15 @@ class MVC405(Rule):
         if not rows:
             return []
         samples = tuple(f"image {i}, model {m}, seed {s}, calibrator {c}: {n} rows" for i, m, s, c, n in rows)
-        return [Finding(predictions.file, f"{len(rows)} doubled rows", "one row an image and run", len(rows), samples)]
+        return [
+            Finding(
+                predictions.file,
+                f"{counted(len(rows), 'doubled row')}: {samples[0]}",
+                "one row an image and run",
+                len(rows),
+                samples,
+            )
+        ]
 
 
 class MVC406(Rule):
@@ -248,7 +260,7 @@ class MVC410(Rule):
     requires = frozenset({"MVC401"})
 
     @staticmethod
-    def check(task: Task, predictions: Table, sql: Sql) -> Result:
+    def check(task: Task, splits: Table, predictions: Table, sql: Sql) -> Result:
         columns = task.probability_columns
         constant = " AND ".join(f"min({name}) = max({name})" for name in columns)
         saturated = " AND ".join(f"least({name}, 1 - {name}) <= 1e-6" for name in columns)
@@ -295,4 +307,12 @@ class MVC411(Rule):
                 few.append(f"{label}: {events} events, {rest} non-events")
         if not few:
             return []
-        return [Finding(splits.file, f"{len(few)} classes with few: {few[0]}", "100 of each", len(few), tuple(few))]
+        return [
+            Finding(
+                splits.file,
+                f"{counted(len(few), 'class', 'classes')} with few: {few[0]}",
+                "100 of each",
+                len(few),
+                tuple(few),
+            )
+        ]

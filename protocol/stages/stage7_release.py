@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocol.facts import Sql, Table
-from protocol.findings import Finding
+from protocol.findings import Finding, counted
 from protocol.rules import Result, Rule
 from protocol.stages.stage0_intake import Problems
 from protocol.stages.stage4_metrics import EVALUATED
@@ -82,7 +82,7 @@ class MVC703(Rule):
     requires = frozenset({"MVC405"})
 
     @staticmethod
-    def check(predictions: Table, sql: Sql) -> Result:
+    def check(splits: Table, predictions: Table, sql: Sql) -> Result:
         rows = sql(
             f"""WITH wanted AS ({EVALUATED} INTERSECT SELECT image FROM predictions),
             present AS (SELECT run, count(*) AS n FROM predictions SEMI JOIN wanted USING (image) GROUP BY run),
@@ -95,7 +95,15 @@ class MVC703(Rule):
         if not rows:
             return []
         samples = tuple(f"model {m}, seed {s}, calibrator {c}: image {i}" for m, s, c, i in rows)
-        return [Finding(predictions.file, f"{len(rows)} rows missing", "every image in every run", len(rows), samples)]
+        return [
+            Finding(
+                predictions.file,
+                f"{counted(len(rows), 'row')} missing: {samples[0]}",
+                "every image in every run",
+                len(rows),
+                samples,
+            )
+        ]
 
 
 class MVC704(Rule):

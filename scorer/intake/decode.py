@@ -20,13 +20,20 @@ from numpy.typing import NDArray
 from pandera.errors import SchemaErrors
 
 from protocol.facts import Problem, Table
-from protocol.findings import MAX_SAMPLES
+from protocol.findings import MAX_SAMPLES, counted
 from protocol.tables import PREDICTIONS_TEXT, offence_of, predictions_schema, splits_schema
 from protocol.task import Task
 from scorer.intake import NULL
 from scorer.intake.columns import Columns, colliding, predictions_columns, splits_columns
 
 MAX_TEXT = 200
+TYPES = {
+    "String": "text",
+    "Categorical": "text",
+    "Int64": "whole numbers",
+    "Float64": "numbers",
+    "Boolean": "true or false",
+}
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,13 @@ def _guarded(work: Callable[[], Decoded], file: str) -> Decoded:
         return work()
     except _Refused as refused:
         return Decoded(None, problems=refused.problems)
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        first = (str(error).splitlines() or ["unreadable"])[0][:160]
-        return Decoded(None, problems=(Problem("unreadable-file", file, first, "a whole, readable table"),))
-    except MemoryError:
+    except MemoryError:  # Arrow's own is one of these too
         return Decoded(
             None, problems=(Problem("decoding-stopped", file, "more memory than allowed", "a smaller table"),)
         )
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or ["unreadable"])[0][:160]
+        return Decoded(None, problems=(Problem("unreadable-file", file, first, "a whole, readable table"),))
 
 
 def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int) -> Decoded:
@@ -290,8 +297,7 @@ def _problems(errors: SchemaErrors, frame: pl.DataFrame, file: str) -> list[Prob
         if offence is None:
             continue
         where = f"{file}: {column or value}"
-        wanted = _wanted(check, offence)
-        key = (offence, where, wanted if offence != "probability-not-finite" else _wanted("probability", offence))
+        key = (offence, where, _wanted(check, offence, column or ""))
         shown = _shown(frame, column, index, value)
         if index not in counts.setdefault(key, set()):
             counts[key].add(index)
@@ -305,6 +311,8 @@ def _problems(errors: SchemaErrors, frame: pl.DataFrame, file: str) -> list[Prob
 
 
 def _saw(offence: str, samples: Sequence[str]) -> str:
+    if offence == "wrong-dtype":
+        return TYPES.get(samples[0], samples[0])
     return {"wrong-columns": "no such column, or one too many"}.get(offence, samples[0])
 
 
@@ -322,14 +330,17 @@ def _by_check(check: str) -> str:
     )
 
 
-def _wanted(check: str, offence: str) -> str:
+def _wanted(check: str, offence: str, column: str) -> str:
+    if offence == "wrong-dtype":
+        return TYPES.get(check.removeprefix("dtype('").removesuffix("')"), check)
+    if offence == "value-out-of-range":
+        return {"split": "train, val, calib, test or external", "seed": "0 to 2147483647"}.get(
+            column, "a finite number"
+        )
     return {
-        "probability": "a finite number from 0 to 1, no negative zero",
-        "split-name": "train, val, calib, test or external",
-        "seed": "0 to 2147483647",
-        "logit": "a finite number",
-        "not_nullable": "a value in every row",
-    }.get(check, f"{check}" if offence == "wrong-dtype" else offence)
+        "probability-not-finite": "a finite number from 0 to 1, no negative zero",
+        "value-missing": "a value in every row",
+    }.get(offence, offence)
 
 
 def _shown(frame: pl.DataFrame, column: str | None, index: Any, value: Any) -> str:
@@ -369,9 +380,13 @@ def _malformed(codes: NDArray[np.int32], values: Sequence[str], where: str) -> l
     if not bad:
         return []
     rows = int(np.isin(codes, bad).sum())
-    samples = tuple(repr(values[k][:60]) for k in bad[:MAX_SAMPLES])
+    samples = tuple(_quoted(values[k]) for k in bad[:MAX_SAMPLES])
     wanted = f"printable text of 1 to {MAX_TEXT} characters without blanks at its ends"
     return [Problem("malformed-text", where, samples[0], wanted, rows, samples)]
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:30]}…{text[-30:]}")
 
 
 def _row_sums(
@@ -387,7 +402,7 @@ def _row_sums(
     if not len(bad):
         return [], renormalised
     samples = tuple(f"row {row + 1}: {total[row]:.9g}" for row in bad[:MAX_SAMPLES])
-    saw = f"{len(bad)} rows, such as {samples[0]}"
+    saw = f"{counted(len(bad), 'row')}: {samples[0]}"
     return [
         Problem("probabilities-do-not-sum-to-one", file, saw, f"1 within {allowed:.1e}", len(bad), samples)
     ], renormalised

@@ -1,0 +1,25 @@
+"""What several tests share: verdicts on good submissions, made once."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from protocol.findings import Verdict
+from protocol.types import Kind
+from tests.builders import write
+from tests.mutations.registry import Base
+from tests.referee import quick_check
+
+
+@pytest.fixture(scope="session")
+def good_verdict(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Base, Kind], Verdict]:
+    """The verdict on an unchanged submission, by what makes it and its kind."""
+
+    @cache
+    def verdict(base: Base, kind: Kind) -> Verdict:
+        folder: Path = tmp_path_factory.mktemp("good") / "bundle"
+        return quick_check(write(base(kind), folder))
+
+    return verdict

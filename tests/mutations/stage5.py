@@ -1,0 +1,26 @@
+"""Step 5: uncertainty."""
+
+from tests.builders import Draft
+from tests.mutations.bases import claimed
+from tests.mutations.registry import mutates
+
+
+@mutates("MVC501")
+def bootstrap_by_image(draft: Draft) -> None:
+    draft.record["uncertainty"]["unit"] = "image"
+
+
+@mutates("MVC502")
+def few_resamples(draft: Draft) -> None:
+    draft.record["uncertainty"]["resamples"] = 999
+
+
+@mutates("MVC503", base=claimed)
+def interval_too_narrow(draft: Draft) -> None:
+    claim = draft.record["metrics"]["claims"][0]
+    claim["interval"] = [claim["value"], claim["value"]]
+
+
+@mutates("MVC503", "multilabel", base=claimed)
+def interval_of_another(draft: Draft) -> None:
+    draft.record["metrics"]["claims"][0]["interval"] = ["80.0%", "90.0%"]

@@ -1,0 +1,166 @@
+"""The command line as a user meets it: real processes for exit codes, the runner for the rest."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mvc.cli import app
+from scorer.ledger import EventKind, Ledger
+from tests.builders import good_submission, write
+
+COMMANDS = ("demo", "init", "declare", "check", "submit", "rules", "ledger")
+
+
+def mvc(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-P", "-m", "mvc", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    if command != "ledger":
+        assert f"Example: mvc {command}" in re.sub(r"\s+", " ", shown.stdout)
+
+
+def test_no_command_lacks_a_place_in_the_readme() -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    for command in COMMANDS:
+        assert f"mvc {command}" in readme
+
+
+def test_wrong_usage_is_exit_2(tmp_path: Path) -> None:
+    for arguments in (["check", tmp_path / "nothing"], ["submit"], ["no-such-command"], ["rules", "MVC999"]):
+        done = mvc(*arguments, cwd=tmp_path)
+        assert done.returncode == 2, done
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_check_submit_ledger(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert mvc("init", folder, "--task", "multiclass", "--classes", "a,b,c,d").returncode == 0
+    checked = mvc("check", folder, "--json")
+    verdict = json.loads(checked.stdout)
+    assert (checked.returncode, verdict["exit_code"], verdict["status"]) == (0, 0, "accepted")
+    before = sorted(path.name for path in folder.iterdir())
+    submitted = mvc("submit", folder / "predictions.parquet", "--ledger", tmp_path / "mvc.duckdb")
+    assert submitted.returncode == 0, submitted.stderr
+    assert submitted.stdout.splitlines()[-1] == verdict["last_line"]
+    assert before == sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name not in ("results", "submission.json", "ro-crate-metadata.json")
+    )
+    assert mvc("ledger", "verify", "--ledger", tmp_path / "mvc.duckdb").returncode == 0
+
+
+def test_init_refuses_what_it_can_not_make(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    refused: list[list[str | Path]] = [
+        ["init", tmp_path / "full"],
+        ["init", tmp_path / "new", "--task", "regression"],
+        ["init", tmp_path / "new", "--task", "binary", "--classes", "a,b,c"],
+    ]
+    for arguments in refused:
+        assert mvc(*arguments).returncode == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_declare_freezes_once(tmp_path: Path) -> None:
+    folder = write(good_submission(), tmp_path / "mine")
+    first = (folder / "declaration.lock").read_bytes()
+    assert mvc("declare", folder).returncode == 2
+    assert (folder / "declaration.lock").read_bytes() == first
+    assert mvc("declare", folder, "--force").returncode == 0
+    assert json.loads(mvc("declare", folder, "--force", "--json").stdout)["submission_id"] == "example-1"
+
+
+def test_last_line_exit_code_and_json_agree_on_a_rejection(tmp_path: Path) -> None:
+    draft = good_submission()
+    draft.record["release"]["licence"] = None
+    draft.record["uncertainty"]["resamples"] = 100
+    folder = write(draft, tmp_path / "mine")
+    verdict = json.loads(mvc("check", folder, "--json").stdout)
+    plain = mvc("check", folder)
+    assert plain.returncode == verdict["exit_code"] == 1
+    assert plain.stdout.splitlines()[-1] == verdict["last_line"]
+    assert verdict["last_line"].startswith("MVC REJECTED MVC502 too-few-resamples")
+    assert "MVC701" in plain.stdout
+    assert verdict["last_line"].endswith("+1 more")
+
+
+def test_check_and_submit_list_identical_findings(tmp_path: Path) -> None:
+    draft = good_submission()
+    draft.record["release"]["licence"] = "not a licence"
+    draft.predictions = draft.predictions.slice(1)
+    folder = write(draft, tmp_path / "mine")
+    checked = json.loads(mvc("check", folder, "--json").stdout)
+    submitted = json.loads(mvc("submit", folder, "--json", "--ledger", tmp_path / "l.duckdb").stdout)
+    assert checked["rules"] == submitted["rules"]
+    assert {r["rule"] for r in checked["rules"] if r["outcome"] == "failed" and r["level"] != "note"} >= {"MVC701"}
+    assert submitted["folder"] is None
+    with Ledger.open(tmp_path / "l.duckdb", read_only=True) as ledger:
+        assert [event.kind for event in ledger.events()] == [EventKind.REJECTED]
+        assert ledger.metrics().num_rows == 0
+
+
+def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
+    folder = write(good_submission(), tmp_path / "mine")
+    (tmp_path / "notes.txt").write_text("not a ledger")
+    done = mvc("submit", folder, "--ledger", tmp_path / "notes.txt")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "notes.txt").read_text() == "not a ledger"
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize("wait", [0.3, 1.2, 2.0, 2.6, 3.2])
+def test_interrupt_leaves_the_ledger_whole(tmp_path: Path, wait: float) -> None:
+    folder = write(good_submission("multilabel"), tmp_path / "mine")
+    place = tmp_path / "mvc.duckdb"
+    command = [sys.executable, "-P", "-m", "mvc", "submit", str(folder), "--ledger", str(place)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(wait)
+    if running.poll() is None:
+        os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode in (0, 130), err
+    assert "Traceback" not in err
+    if place.exists():
+        with Ledger.open(place, read_only=True) as ledger:
+            assert ledger.verify() == ()
+            assert [event.kind for event in ledger.events()] == (
+                [EventKind.ACCEPTED] if running.returncode == 0 else []
+            )
+    if running.returncode == 0:
+        assert out.splitlines()[-1].startswith("MVC ACCEPTED")
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_demonstration_goes_as_it_says(tmp_path: Path) -> None:
+    done = mvc("demo", "--dir", tmp_path / "demo")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "MVC ACCEPTED wdbc-demo-1 with waivers MVC601",
+        "MVC REJECTED MVC101",
+        "MVC REJECTED MVC403",
+        "MVC REJECTED MVC604",
+        "MVC REJECTED MVC103",
+    ):
+        assert line in done.stdout
+    with Ledger.open(tmp_path / "demo" / "mvc.duckdb", read_only=True) as ledger:
+        assert ledger.verify() == ()
+        assert [event.kind.value for event in ledger.events()] == ["accepted", *["rejected"] * 4]
+    assert mvc("demo", "--dir", tmp_path / "demo").returncode == 2
