@@ -38,11 +38,11 @@ def catalogue(kind: Kind) -> dict[str, Metric]:
         ]
     else:
         metrics = [
-            Metric("brier_binary", "positive-class", 0),
-            Metric("nll", "positive-class", 0),
-            Metric("ece", "positive-class", 0, 15, "equal-mass"),
+            Metric("brier_binary", None, 0),
+            Metric("nll", None, 0),
+            Metric("ece", "positive class", 0, 15, "equal-mass"),
             Metric("accuracy", None, 1),
-            Metric("auroc", "positive-class", 1),
+            Metric("auroc", "positive class", 1),
         ]
         if kind == "multilabel":
             single = [Metric(m.name, m.reading, m.best, m.bins, m.binning, per_class=True) for m in metrics]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from protocol.task import Subgroup
-from protocol.types import FileName, Name, Record, Seed, Sha256, SplitName, Text
+from protocol.types import FileName, Name, Record, Seed, Sha256, SplitName, Text, Unit
 
 Family = Literal[
     "none",
@@ -47,7 +47,7 @@ class SplitsRecord(Record):
 
     file: FileName = "splits.parquet"
     sha256: Sha256 | None = None
-    unit: Literal["patient", "image", "eye", "lesion", "breast", "slide", "exam", "site"] = "patient"
+    unit: Unit = "patient"
     how: Text = ""
     seed: Seed | None = None
     hash: Hashing | None = None
@@ -153,7 +153,7 @@ class Claim(Record):
     calibrator: Name = "none"
     slice: Text | None = None
     class_: Text | None = Field(default=None, alias="class")
-    reading: Literal["top-label", "class-wise", "positive-class"] | None = None
+    reading: Literal["top-label", "class-wise", "positive class"] | None = None
     bins: Annotated[int, Field(ge=1, le=1000)] | None = None
     binning: Literal["equal-mass", "equal-width"] | None = None
     value: Printed
@@ -170,7 +170,7 @@ class Metrics(Record):
 class Uncertainty(Record):
     """Step 5: how the authors resample."""
 
-    unit: Literal["patient", "image", "eye", "lesion", "breast", "slide", "exam", "site"] = "patient"
+    unit: Unit = "patient"
     resamples: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
     level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     method: Literal["percentile", "basic", "bca"] = "percentile"

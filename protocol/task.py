@@ -5,7 +5,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from protocol.canonical import digest_of
-from protocol.types import ColumnName, Kind, Name, Record, Sha256, Text
+from protocol.types import ClusteringUnit, ColumnName, Kind, Name, Record, Sha256, Text
+
+RESERVED = frozenset(
+    {"image_id", "patient_id", "split", "site", "label", "fold", "content_hash", "test", "external", "subgroup"}
+)
 
 
 class Subgroup(Record):
@@ -13,6 +17,13 @@ class Subgroup(Record):
 
     column: ColumnName
     levels: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(min_length=1)
+
+    @field_validator("column")
+    @classmethod
+    def _free(cls, column: str) -> str:
+        if column in RESERVED or column.startswith("label_"):
+            raise ValueError(f"{column} is a name of the protocol's own; call the subgroup otherwise")
+        return column
 
 
 class Caps(Record):
@@ -46,7 +57,7 @@ class Task(Record):
     primary_metric: Literal["brier", "nll"] = "brier"
     thresholds: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     subgroups: tuple[Subgroup, ...] = ()
-    clustering_unit: Literal["patient", "image", "eye", "lesion", "breast", "slide", "exam", "site"] = "patient"
+    clustering_unit: ClusteringUnit = "patient"
     resamples: Annotated[int, Field(ge=1000, le=100_000)] = 2000
     caps: Caps = Caps()
     participant_view: ParticipantView = ParticipantView()

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-Kind = Literal["binary", "multiclass", "multilabel", "vqa-mcq"]
+Kind = Literal["binary", "multiclass", "multilabel"]
 SplitName = Literal["train", "val", "calib", "test", "external"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "val", "calib", "test", "external")
 DEVELOPMENT: tuple[SplitName, ...] = ("train", "val", "calib", "test")
@@ -22,6 +22,9 @@ def _inside(path: str) -> str:
 
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}$"), AfterValidator(_inside)]
+# What the bootstrap can resample: the tables hold the identifiers of these three.
+ClusteringUnit = Literal["patient", "image", "site"]
+Unit = Literal["patient", "image", "eye", "lesion", "breast", "slide", "exam", "site"]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 

@@ -29,7 +29,7 @@ def check_claims(
     for index, claim in enumerate(record.metrics.claims):
         seeds = models[claim.model].run_seeds if claim.seed == "mean" else (claim.seed,)
         row = claim_value(
-            task.kind if task.kind != "vqa-mcq" else "multiclass",
+            task.kind,
             task.classes,
             cohort,
             [predictions(Run(claim.model, seed, claim.calibrator)) for seed in seeds],

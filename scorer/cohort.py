@@ -8,18 +8,27 @@ from numpy.typing import NDArray
 
 from protocol.submission import Submission
 from protocol.task import Task
+from protocol.types import ClusteringUnit
 from scorer.scoring import Cohort, Run
 from scorer.warehouse import Warehouse
 
+UNIT_COLUMNS: dict[ClusteringUnit, str] = {"patient": "patient_id", "image": "image_id", "site": "site"}
 SUM_SLACK = 1e-6  # rows that sum to one within this are left as they are
 
 
+def clustering_unit(task: Task, record: Submission) -> ClusteringUnit:
+    """What the bootstrap resamples: the task's unit, but images where patients are unavailable (MVC109)."""
+    if task.clustering_unit == "patient" and record.splits.patient_ids == "unavailable":
+        return "image"
+    return task.clustering_unit
+
+
 def cohort_of(task: Task, record: Submission, extras: tuple[str, ...], warehouse: Warehouse) -> Cohort:
-    """Test and external images in the order of their ids; clusters are images where patients are unavailable."""
+    """Test and external images in the order of their ids; clustered by the task's unit."""
     groups = [group.column for group in record.shift.subgroups]
     chosen = ", ".join([*task.label_columns, *(f"g_{extras.index(column)}" for column in groups)])
     found = warehouse.arrays(
-        f"""SELECT image_id, coalesce(patient_id, image_id) AS unit, split, site, {chosen}
+        f"""SELECT image_id, patient_id, split, site, {chosen}
         FROM splits JOIN images USING (image) LEFT JOIN patients USING (patient)
         WHERE split IN ('test', 'external') ORDER BY image_id"""
     )
@@ -27,7 +36,7 @@ def cohort_of(task: Task, record: Submission, extras: tuple[str, ...], warehouse
     subgroups = {column: _words(_filled(found[f"g_{extras.index(column)}"], "")) for column in groups}
     return Cohort(
         image_id=_words(found["image_id"]),
-        patient=_words(found["image_id" if record.splits.patient_ids == "unavailable" else "unit"]),
+        patient=_words(found[UNIT_COLUMNS[clustering_unit(task, record)]]),
         split=_words(found["split"]),
         site=_words(found["site"]),
         labels=labels if task.kind == "multilabel" else labels[:, 0],

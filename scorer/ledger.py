@@ -67,7 +67,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
     "threads": "1",
-    "lock_configuration": "true",
 }
 
 
@@ -331,7 +330,9 @@ def _connect(file: Path, wait_s: float, read_only: bool) -> duckdb.DuckDBPyConne
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return duckdb.connect(str(file), read_only=read_only, config=_CONFIG)
+            connection = duckdb.connect(str(file), read_only=read_only, config=_CONFIG)
+            _lock(connection)
+            return connection
         except duckdb.Error as error:
             message = str(error)
         holder = _holder(message)
@@ -343,6 +344,13 @@ def _connect(file: Path, wait_s: float, read_only: bool) -> duckdb.DuckDBPyConne
         if left <= 0:
             raise LedgerBusy(f"{file} is held by {holder}; waited {wait_s:g} s; try again when that has ended")
         time.sleep(min(0.1, left))
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    # A second handle of this program finds it done. The bar would be printed between our lines.
+    if connection.execute("select current_setting('lock_configuration')").fetchone() == (False,):
+        connection.execute("set enable_progress_bar = false")
+        connection.execute("set lock_configuration = true")
 
 
 def _holder(message: str) -> str | None:

@@ -21,11 +21,11 @@ from protocol.task import Task
 from scorer.bootstrap import Method
 from scorer.check import Examination, examine
 from scorer.claims import draw_key
-from scorer.cohort import cohort_of, predictions_of
+from scorer.cohort import clustering_unit, cohort_of, predictions_of
 from scorer.ledger import Event, EventKind, Ledger, utc_now
 from scorer.results import scorecard_metrics, write_metrics
 from scorer.scoring import MEAN, Run, Scores, Spread, score
-from submission.bundle import RESULTS_FOLDER
+from submission.bundle import RESULTS_FOLDER, NoBundleError
 from submission.crate import build_manifest, write_manifest
 from submission.writing import write_atomic, write_canonical_record
 
@@ -60,6 +60,8 @@ def submit(
     bundle). A rejected bundle is only recorded. Raises submission.bundle.NoBundleError, scorer.ledger.LedgerError and
     SubmitError; nothing is half written.
     """
+    if not path.exists():
+        raise NoBundleError(f"{path}: no such file or folder")
     with Ledger.open(ledger):
         pass  # a ledger that can't be used is said before the work, not after it
     with examine(path, record=record, progress=progress) as examination:
@@ -72,6 +74,8 @@ def submit(
                         EventKind.REJECTED, submission=verdict.submission, task=verdict.task, payload=_payload(verdict)
                     )
             return Outcomes(verdict, event=event)
+        if _records(examination)[0].hosted:
+            raise SubmitError("the task is hosted and its test labels are hidden: only its host can score it")
         folder = _place(examination, path, record, out)
         scores = score_examined(examination, progress)
         progress("sealing")
@@ -112,7 +116,7 @@ def score_examined(examination: Examination, progress: Progress = lambda step: N
     done = iter(range(1, len(runs) + 1))
     return score(
         submission=record.submission_id,
-        kind=task.kind if task.kind != "vqa-mcq" else "multiclass",
+        kind=task.kind,
         classes=task.classes,
         cohort=cohort_of(task, record, examination.intake.splits.table.extras, examination.warehouse),
         runs=runs,
@@ -151,7 +155,7 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
         "declared": "self-declared",
         "primary_metric": primary_metric(task.kind, task.primary_metric),
         "intervals": {
-            "unit": "image" if record.splits.patient_ids == "unavailable" else task.clustering_unit,
+            "unit": clustering_unit(task, record),
             "resamples": task.resamples,
             "level": record.uncertainty.level,
             "method": "basic" if record.uncertainty.method == "basic" else "percentile",

@@ -33,6 +33,7 @@ class Warehouse:
                 "allow_community_extensions": "false",
             },
         )
+        self._db.execute("SET enable_progress_bar = false")  # it would be printed between our lines
         self.images: list[str] = []
         self.patients: list[str] = []
         self.runs: list[tuple[str, int, str]] = []

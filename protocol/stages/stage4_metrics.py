@@ -179,7 +179,7 @@ def same_when_printed(text: str, value: float) -> bool:
 def _as_printed(text: str, value: float) -> str:
     _, unit = printed(text)
     shown = Decimal(value).quantize(unit)
-    return f"{shown * 100}%" if text.endswith("%") else str(shown)
+    return f"{shown.scaleb(2)}%" if text.endswith("%") else str(shown)
 
 
 class MVC408(Rule):

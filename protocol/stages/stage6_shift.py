@@ -2,7 +2,7 @@
 
 from protocol.declaration import Declaration, changed_sections
 from protocol.facts import Sql, Table
-from protocol.findings import Finding, Level, NotApplicable
+from protocol.findings import Finding, Level, NotApplicable, counted
 from protocol.rules import Result, Rule
 from protocol.stages.stage1_splits import FOUR, no_patients
 from protocol.submission import Submission
@@ -58,7 +58,7 @@ def _shared(sql: Sql, shown: str, key: str) -> list[tuple[str, str]]:
 
 def _said(splits: Table, what: str, shared: list[tuple[str, str]]) -> Finding:
     samples = tuple(f"{what} {name} in {found}" for name, found in shared)
-    return Finding(splits.file, f"{len(shared)} {what}s shared", f"no {what} in common", len(shared), samples)
+    return Finding(splits.file, f"{counted(len(shared), what)} shared", f"no {what} in common", len(shared), samples)
 
 
 class MVC603(Rule):

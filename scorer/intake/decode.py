@@ -193,7 +193,7 @@ def _csv_names() -> pa.csv.ReadOptions:
 def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
     """A CSV text column as numbers; probability columns carry the printed decimals in a struct beside the value."""
     frame = pl.DataFrame({"text": pl.from_arrow(column)})
-    whole = name in ("seed", "fold")
+    whole = name in ("seed", "fold") or name.startswith("label")
     empty = pl.col("text") == ""
     value = pl.col("text").cast(pl.Int64 if whole else pl.Float64, strict=False)
     frame = frame.with_columns(value=pl.when(empty).then(None).otherwise(value), row=pl.int_range(1, pl.len() + 1))
@@ -206,13 +206,19 @@ def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
         )
     if whole:
         return pa.chunked_array([frame["value"].to_arrow()])
-    field_ = pa.field("value", pa.float64(), metadata={b"decimals": str(_decimals(frame["text"])).encode()})
+    field_ = pa.field("value", pa.float64(), metadata={b"decimals": str(_decimals(frame)).encode()})
     return pa.chunked_array([pa.StructArray.from_arrays([frame["value"].to_arrow()], fields=[field_])])
 
 
-def _decimals(text: pl.Series) -> int:
-    """The most decimals printed in a column of numbers (1.2e-05 has six)."""
-    parts = text.to_frame("text").select(
+def _decimals(frame: pl.DataFrame) -> int:
+    """The most decimals printed in a column of numbers (1.2e-05 has six).
+
+    Exact 0 and 1 tell nothing, and of numbers printed to some significant digits the large ones have the fewest
+    decimals: those count where there are any.
+    """
+    inside = frame.filter((pl.col("value") > 0) & (pl.col("value") < 1))
+    large = inside.filter(pl.col("value") >= 0.1)
+    parts = (large if large.height else inside).select(
         fraction=pl.col("text").str.extract(r"\.(\d+)", 1).str.len_bytes().fill_null(0).cast(pl.Int64),
         exponent=pl.col("text").str.extract(r"[eE]([+-]?\d+)", 1).cast(pl.Int64, strict=False).fill_null(0),
     )
@@ -411,15 +417,12 @@ def _row_sums(
 def sum_tolerance(precision: Sequence[str]) -> float:
     """How far a row of K columns may sum from one: K units of stored precision, at least 1e-6 (float16: 2e-3).
 
-    Printed columns share the precision of the one with most decimals (a column of plain 0 and 1 tells nothing), and no
-    rounding excuses more than a tenth.
+    A printed column of plain 0 and 1 tells nothing beside others, and no rounding excuses more than a tenth.
     """
     if "float16" in precision:
         return 2e-3
-    printed = [unit_of(kind) for kind in precision if kind.startswith("decimals:")]
-    units = [unit_of(kind) for kind in precision if not kind.startswith("decimals:")]
-    unit = max([*units, *([min(printed)] if printed and not units else [])])
-    return min(0.1, max(1e-6, len(precision) * unit))
+    units = [unit_of(kind) for kind in precision if kind != "decimals:0"] or [1.0]
+    return min(0.1, max(1e-6, len(precision) * max(units)))
 
 
 def unit_of(precision: str) -> float:

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from protocol.catalogue import catalogue
 from tests.builders import Draft, rows_of
 from tests.mutations.bases import claimed, doubled
 from tests.mutations.registry import mutates
@@ -68,8 +69,9 @@ def value_claimed_where_there_is_none(draft: Draft) -> None:
 
 
 def _ece(draft: Draft, **fields: Any) -> None:
-    whole = {"bins": 15, "binning": "equal-mass", "reading": "positive-class", "slice": "test", "value": "0.1"}
-    claim = {"metric": "ece", "model": "densenet121", **whole, **fields}
+    ece = catalogue("binary")["ece"]
+    whole = {"bins": ece.bins, "binning": ece.binning, "reading": ece.reading, "slice": "test", "value": "0.1"}
+    claim = {"metric": ece.name, "model": "densenet121", **whole, **fields}
     draft.claim(**{name: field for name, field in claim.items() if field is not None})
 
 

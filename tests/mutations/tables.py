@@ -241,10 +241,9 @@ def row_off_in_csv(draft: Draft) -> None:
 
 @mutates("MVC402", "multiclass")
 def row_of_zeros_among_whole_numbers(draft: Draft) -> None:
-    best = pl.max_horizontal("^p_.$")
-    kept = pl.int_range(pl.len()) > 0
+    likely, kept = pl.col("p_0") > 0.3, pl.int_range(pl.len()) > 0
     draft.predictions = draft.predictions.with_columns(
-        ((pl.col(name) == best) & kept).cast(pl.Int64).alias(name) for name in ("p_0", "p_1", "p_2")
+        p_0=(likely & kept).cast(pl.Int64), p_1=(~likely & kept).cast(pl.Int64), p_2=pl.lit(0)
     )
 
 

@@ -40,7 +40,13 @@ def test_no_command_lacks_a_place_in_the_readme() -> None:
 
 
 def test_wrong_usage_is_exit_2(tmp_path: Path) -> None:
-    for arguments in (["check", tmp_path / "nothing"], ["submit"], ["no-such-command"], ["rules", "MVC999"]):
+    for arguments in (
+        ["check", tmp_path / "nothing"],
+        ["submit"],
+        ["submit", tmp_path / "nothing"],
+        ["no-such-command"],
+        ["rules", "MVC999"],
+    ):
         done = mvc(*arguments, cwd=tmp_path)
         assert done.returncode == 2, done
         assert "Traceback" not in done.stderr
@@ -131,7 +137,14 @@ def test_interrupt_leaves_the_ledger_whole(tmp_path: Path, wait: float) -> None:
     folder = write(good_submission("multilabel"), tmp_path / "mine")
     place = tmp_path / "mvc.duckdb"
     command = [sys.executable, "-P", "-m", "mvc", "submit", str(folder), "--ledger", str(place)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A background shell may have made us deaf to Ctrl-C; the command must hear it.
+    running = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     time.sleep(wait)
     if running.poll() is None:
         os.kill(running.pid, signal.SIGINT)

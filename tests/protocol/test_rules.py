@@ -5,7 +5,7 @@ Pin messages and registry anew with ``MVC_PIN=1 python -m pytest tests/protocol/
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from protocol.rules import all_rules, title_of
 from protocol.types import Kind
 from scorer.check import check
 from scorer.intake import jail
-from tests.builders import write
+from submission.writing import task_from
+from tests.builders import Draft, write
 from tests.mutations.registry import Base, Mutation, all_mutations
 from tests.referee import quick_check, rejecting, result_of
 
@@ -52,11 +53,13 @@ def _pin(path: Path, document: Any) -> None:
     path.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _verdict(mutation: Mutation, folder: Path, waiver: bool = False) -> Verdict:
+def _changed(mutation: Mutation) -> Draft:
     draft = mutation.base(mutation.kind)
     mutation.change(draft)
-    if waiver:
-        draft.record["waivers"] = [{"rule": mutation.rule, "reason": REASON}]
+    return draft
+
+
+def _verdict(mutation: Mutation, draft: Draft, folder: Path) -> Verdict:
     path = mutation.pack(write(draft, folder / "bundle"))
     if mutation.disk is None:
         return quick_check(path)
@@ -65,12 +68,12 @@ def _verdict(mutation: Mutation, folder: Path, waiver: bool = False) -> Verdict:
         return check(path)
 
 
-def _message(verdict: Verdict, rule: str) -> dict[str, Any]:
-    """What is pinned; digests of files are named, since another writer would make other bytes."""
+def _message(verdict: Verdict, rule: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """What is pinned; digests are named, since another writer would make other bytes and a new field another task."""
     result = next(entry for entry in verdict.to_dict()["rules"] if entry["rule"] == rule)
     text = json.dumps({name: result[name] for name in ("outcome", "reason", "findings")})
-    for file, digest in verdict.digests.items():
-        text = text.replace(digest, f"<digest of {file}>")
+    for name, digest in {**verdict.digests, "the task": task_from(task).digest}.items():
+        text = text.replace(digest, f"<digest of {name}>")
     message: dict[str, Any] = json.loads(text)
     return message
 
@@ -87,20 +90,23 @@ def test_a_mutation_makes_its_rule_fire_alone(
     assert result_of(good, mutation.rule).outcome is mutation.good
     assert not result_of(good, mutation.rule).findings
 
-    verdict = _verdict(mutation, tmp_path)
+    draft = _changed(mutation)
+    verdict = _verdict(mutation, draft, tmp_path)
     result = result_of(verdict, mutation.rule)
     assert result.outcome is mutation.outcome, f"{result.reason}; {verdict.last_line}"
     assert not verdict.of(Outcome.CRASHED)
     rejects = mutation.outcome is Outcome.FAILED and result.level in (Level.MUST, Level.WAIVABLE)
     assert rejecting(verdict) == ([mutation.rule] if rejects else [])
     assert verdict.exit_code == (1 if rejects else 0)
-    message = _message(verdict, mutation.rule)
+    message = _message(verdict, mutation.rule, draft.task)
     assert message == pinned.setdefault(mutation.key, message if PIN else None)
 
 
 @pytest.mark.parametrize("mutation", WAIVABLE, ids=lambda m: m.key)
 def test_a_waiver_is_an_outcome_of_its_own(mutation: Mutation, tmp_path: Path) -> None:
-    verdict = _verdict(mutation, tmp_path, waiver=True)
+    draft = _changed(mutation)
+    draft.record["waivers"] = [{"rule": mutation.rule, "reason": REASON}]
+    verdict = _verdict(mutation, draft, tmp_path)
     if mutation.name == "one_patient":  # once the made-up column is waived, the overlap itself is seen
         assert rejecting(verdict) == ["MVC101", "MVC602"]
         return

@@ -26,11 +26,11 @@ from protocol.types import Kind
 from scorer.ledger import EVENT_COLUMNS, EventKind
 from scorer.results import SCHEMA
 
-DOCUMENT = (Path(__file__).resolve().parents[2] / "PROTOCOL.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "PROTOCOL.md").read_text(encoding="utf-8")
 PROSE = DOCUMENT.partition(BEGIN)[0]
-CODE = {
-    code.partition(": ")[0] for code in re.findall(r"`([^`\n]+)`", PROSE)
-}  # `deterministic: true` is `deterministic`
+# `deterministic: true` explains the field deterministic
+CODE = {code.partition(": ")[0] for code in re.findall(r"`([^`\n]+)`", PROSE)}
 STORED_COLUMNS = (*SPLITS_TEXT, *SPLITS_OPTIONAL, *PREDICTIONS_TEXT, "seed", "label", "p_1", "z_1")
 
 
@@ -141,3 +141,11 @@ def test_an_unknown_rule_is_wrong_usage(rule: str) -> None:
     done = CliRunner().invoke(app, ["rules", rule])
     assert (done.exit_code, done.stdout) == (2, "")
     assert "there is no rule" in done.stderr
+
+
+def test_contributing_quotes_the_code() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", guide, flags=re.DOTALL)
+    assert len(blocks) == guide.count("```python") > 3
+    for file, quoted in blocks:
+        assert quoted in (ROOT / file).read_text(encoding="utf-8"), file

@@ -176,3 +176,25 @@ def test_unavailable_patients_give_intervals_by_image(tmp_path: Path) -> None:
     card = json.loads((folder / "results" / "scorecard.json").read_text())
     assert card["intervals"]["unit"] == "image"
     assert {row.n_patients == row.n_images for row in read_metrics(folder / "results" / "metrics.parquet")} == {True}
+
+
+def test_the_bootstrap_resamples_the_unit_of_the_task(tmp_path: Path) -> None:
+    draft = quick()
+    draft.task["clustering_unit"] = "image"
+    draft.record["uncertainty"]["unit"] = "image"
+    folder = write(draft, tmp_path / "mine")
+    assert submit(folder, ledger=tmp_path / "mvc.duckdb").verdict.accepted
+    card = json.loads((folder / "results" / "scorecard.json").read_text())
+    assert card["intervals"]["unit"] == "image"
+    assert {row.n_patients == row.n_images for row in read_metrics(folder / "results" / "metrics.parquet")} == {True}
+
+
+def test_a_hosted_task_is_not_scored_here(tmp_path: Path) -> None:
+    draft = quick()
+    draft.task["truth_sha256"] = "0" * 64
+    hidden = pl.when(pl.col("split").is_in(["test", "external"])).then(None).otherwise(pl.col("label"))
+    draft.splits = draft.splits.with_columns(label=hidden)
+    folder = write(draft, tmp_path / "mine")
+    with pytest.raises(SubmitError, match="the task is hosted"):
+        submit(folder, ledger=tmp_path / "mvc.duckdb")
+    assert not (folder / "results").exists()

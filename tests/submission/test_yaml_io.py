@@ -1,5 +1,7 @@
 """Records from YAML and JSON: hostile and careless documents end in a message, never in a traceback."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ class Shape(BaseModel):
     number: float = 0.0
 
 
-SHAPE = TypeAdapter(Shape)
+SHAPE: TypeAdapter[Any] = TypeAdapter(Shape)
 
 
 def test_plain_documents_are_read() -> None:

@@ -187,7 +187,7 @@ def test_csv_keeps_the_printed_decimals(text: str, decimals: int) -> None:
         ("image_id,model,seed,calibrator,p_1\n,m,1,none,0.5\n", "malformed-text"),
         ("image_id,model,seed,calibrator,p_1\na,m,,none,0.5\n", "value-missing"),
         ("image_id,model,seed,calibrator,p_1,p_1\na,m,1,none,0.5,0.5\n", "duplicate-or-colliding-columns"),
-        ("image_id;model;seed;calibrator;p_1\na;m;1;none;0,5\n", "wrong-columns"),
+        ("image_id;model;seed;calibrator;p_1\na;m;1;none;0.5\n", "wrong-columns"),
         ('"image_id\n",model,seed,calibrator,p_1\na,m,1,none,0.5\n', None),
     ],
 )
@@ -228,7 +228,7 @@ def test_unused_words_of_a_dictionary_are_no_values() -> None:
         (["float16"] * 3, 2e-3),
         (["decimals:4"] * 3, 3e-4),
         (["decimals:2"] * 3, 3e-2),
-        (["decimals:4", "decimals:0", "decimals:1"], 3e-4),
+        (["decimals:4", "decimals:0", "decimals:5"], 3e-4),
         (["float64", "decimals:0"], 1e-6),
         (["decimals:0"] * 3, 0.1),
     ],
@@ -250,9 +250,24 @@ def test_rows_within_their_precision_are_counted() -> None:
     assert found.problems == ()
     assert found.table is not None
     assert found.table.renormalised == 1
-    assert found.notes == (
-        "1 row summed to one only within its stored precision: renormalised",
-    ) or "renormalised" in str(found.notes)
+    assert "renormalised" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "decimals"),
+    [
+        (["0.1234", "0.5", "0"], 4),
+        (["9.1234e-01", "4.1234e-08"], 5),
+        (["0.4567", "0.00004567"], 4),
+        (["0.01", "0.002"], 3),
+        (["0.0", "1.0", "1"], 0),
+    ],
+)
+def test_the_large_numbers_of_a_column_tell_its_decimals(column: list[str], decimals: int) -> None:
+    rows = [f"{index},m,1,none,{text}" for index, text in enumerate(column)]
+    found = csv("\n".join(["image_id,model,seed,calibrator,p_1", *rows, ""]))
+    assert found.table is not None
+    assert found.table.precision == {"p_1": f"decimals:{decimals}"}
 
 
 @settings(max_examples=25, deadline=None)
