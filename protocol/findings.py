@@ -25,6 +25,9 @@ class Level(StrEnum):
     HOST = "host"
 
 
+REJECTING = (Level.MUST, Level.WAIVABLE)
+
+
 class Outcome(StrEnum):
     """What became of a rule; only ``passed`` is a pass."""
 
@@ -130,15 +133,15 @@ class Verdict:
     @property
     def rejecting(self) -> tuple[RuleResult, ...]:
         """Failed rules that reject: every ``must`` and every unwaived ``waivable``."""
-        return tuple(r for r in self.of(Outcome.FAILED) if r.level in (Level.MUST, Level.WAIVABLE))
+        return tuple(r for r in self.of(Outcome.FAILED) if r.level in REJECTING)
 
     @property
     def status(self) -> Status:
         """Rejected before undetermined before accepted: the participant's offences count even if a rule crashed."""
         if self.rejecting:
             return Status.REJECTED
-        if self.of(Outcome.CRASHED):
-            return Status.UNDETERMINED
+        if self.of(Outcome.CRASHED) or any(r.level in REJECTING for r in self.of(Outcome.SKIPPED)):
+            return Status.UNDETERMINED  # what was not looked at is no pass
         return Status.ACCEPTED_WITH_WAIVERS if self.of(Outcome.WAIVED) else Status.ACCEPTED
 
     @property
@@ -161,8 +164,8 @@ class Verdict:
             more = f"; +{len(self.rejecting) - 1} more" if len(self.rejecting) > 1 else ""
             return f"MVC REJECTED {first.rule} {first.slug}: {first.findings[0].saw}; mend: {first.mend}{more}"
         if self.status is Status.UNDETERMINED:
-            crashed = ", ".join(r.rule for r in self.of(Outcome.CRASHED))
-            return f"MVC UNDETERMINED a rule of ours crashed ({crashed}); this is not the submission's fault"
+            open_ = ", ".join(r.rule for r in self.of(Outcome.CRASHED) or self.of(Outcome.SKIPPED))
+            return f"MVC UNDETERMINED rules of ours did not run ({open_}); this is not the submission's fault"
         waived = ", ".join(r.rule for r in self.of(Outcome.WAIVED))
         tail = f" with waivers {waived}" if waived else ""
         return f"MVC ACCEPTED {self.submission or 'submission'}{tail}"

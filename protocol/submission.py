@@ -141,6 +141,8 @@ class Calibration(Record):
     def _distinct(self) -> "Calibration":
         if len({m.name for m in self.methods}) != len(self.methods):
             raise ValueError("a calibration method is listed twice")
+        if any((m.name == "none") != (m.family == "none") for m in self.methods):
+            raise ValueError("the method none is the uncalibrated model: name none and family none go together")
         return self
 
 

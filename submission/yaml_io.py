@@ -11,6 +11,7 @@ from protocol.facts import Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 50_000
+MAX_PROBLEMS = 50
 MAX_INTEGER = 10**15  # canonical JSON carries whole numbers below 2**53
 
 T = TypeVar("T")
@@ -127,7 +128,10 @@ def parse_record(adapter: TypeAdapter[T], data: bytes, file: str) -> tuple[T | N
     except RecursionError:
         return None, (_invalid(file, "nested too deeply", "a plain document"),)
     except ValidationError as error:
-        return None, tuple(_problem(file, detail) for detail in error.errors(include_url=False))
+        details = error.errors(include_url=False)
+        more = len(details) - MAX_PROBLEMS
+        tail = (_invalid(file, f"{more} more problems", "none"),) if more > 0 else ()
+        return None, (*(_problem(file, detail) for detail in details[:MAX_PROBLEMS]), *tail)
 
 
 def _problem(file: str, detail: Any) -> Problem:

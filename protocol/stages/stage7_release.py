@@ -56,6 +56,8 @@ class MVC702(Rule):
     def check(record: Submission, files: Mapping[str, str], problems: Problems) -> Result:
         found = []
         told = {problem.where for problem in problems}  # what intake could not read is told there
+        if record.calibration.parameters not in files:
+            told.add(record.calibration.parameters)  # MVC310 owns that
         for name, artefact in _artefacts(record):
             if artefact.file is None or artefact.file in told:
                 continue

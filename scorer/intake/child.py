@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 SPLITS_CAP = 50_000_000
 DEFAULT_PREDICTIONS_CAP = 20_000_000
@@ -28,12 +29,13 @@ def main() -> int:
 
     task = Task.model_validate_json(json.dumps(job["task"]))
     folder = Path(job["folder"])
-    result = {}
+    result: dict[str, Any] = {}
     expected = DEFAULT_PREDICTIONS_CAP
     if job["splits"] is not None:
         with os.fdopen(job["splits"]["fd"], "rb") as source:
             splits = decode.decode_splits(source, job["splits"]["file"], task, job["patient_ids"], SPLITS_CAP)
         result["splits"] = decode.write(splits, "splits", folder)
+        save(folder, result)  # so that a table that stops the process is the only one accused
         if splits.table is not None:
             expected = splits.table.rows * job["runs"]
     if job["predictions"] is not None:
@@ -41,8 +43,15 @@ def main() -> int:
             cap = 2 * expected + SLACK
             predictions = decode.decode_predictions(source, job["predictions"]["file"], task, cap)
         result["predictions"] = decode.write(predictions, "predictions", folder)
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    save(folder, result)
     return 0
+
+
+def save(folder: Path, result: dict[str, Any]) -> None:
+    """Write ``result.json`` whole."""
+    part = folder / "result.part"
+    part.write_text(json.dumps(result), encoding="utf-8")
+    part.replace(folder / "result.json")
 
 
 if __name__ == "__main__":

@@ -14,26 +14,18 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pandera.errors import SchemaErrors
 
 from protocol.facts import Problem, Table
 from protocol.findings import MAX_SAMPLES, counted
-from protocol.tables import PREDICTIONS_TEXT, offence_of, predictions_schema, splits_schema
+from protocol.tables import PREDICTIONS_TEXT, predictions_schema, splits_schema
 from protocol.task import Task
 from scorer.intake import NULL
-from scorer.intake.columns import Columns, colliding, predictions_columns, splits_columns
+from scorer.intake.columns import Columns, predictions_columns, splits_columns
+from scorer.intake.opening import Refused, open_table
+from scorer.intake.validating import validate
 
 MAX_TEXT = 200
-TYPES = {
-    "String": "text",
-    "Categorical": "text",
-    "Int64": "whole numbers",
-    "Float64": "numbers",
-    "Boolean": "true or false",
-}
 
 
 @dataclass(frozen=True)
@@ -45,14 +37,6 @@ class Decoded:
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-class _Refused(Exception):
-    """The table can't be used; carries the problems that say why."""
-
-    def __init__(self, *problems: Problem) -> None:
-        super().__init__()
-        self.problems = problems
 
 
 def decode_splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int) -> Decoded:
@@ -68,7 +52,7 @@ def decode_predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -
 def _guarded(work: Callable[[], Decoded], file: str) -> Decoded:
     try:
         return work()
-    except _Refused as refused:
+    except Refused as refused:
         return Decoded(None, problems=refused.problems)
     except MemoryError:  # Arrow's own is one of these too
         return Decoded(
@@ -80,17 +64,17 @@ def _guarded(work: Callable[[], Decoded], file: str) -> Decoded:
 
 
 def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int) -> Decoded:
-    names, read = _open(source, file, max_rows)
+    names, read = open_table(source, file, max_rows)
     columns = splits_columns(names, task, file, patient_ids)
     if columns.problems:
-        raise _Refused(*columns.problems)
+        raise Refused(*columns.problems)
     extras = columns.extras
     text = {"image_id", "patient_id", "split", "site", "content_hash", *extras}
     table = read([*columns.source, *extras], text & {*names})
     frame = _frame({name: _plain(table[name], name in text) for name in table.column_names}, text=pl.String)
     if "patient_id" not in frame.columns:
         frame = frame.with_columns(patient_id=pl.lit(None, dtype=pl.String))
-    problems = _validate(frame, splits_schema(task, extras, patient_ids), file)
+    problems = validate(frame, splits_schema(task, extras, patient_ids), file)
     arrays, values, bad = _arrays(frame, file)
     problems += bad
     facts = Table(file, frame.height, tuple(names), extras)
@@ -98,10 +82,10 @@ def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows
 
 
 def _predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -> Decoded:
-    names, read = _open(source, file, max_rows)
+    names, read = open_table(source, file, max_rows)
     columns = predictions_columns(names, task, file)
     if columns.problems:
-        raise _Refused(*columns.problems)
+        raise Refused(*columns.problems)
     table = read([*columns.source.values(), *([columns.spread] if columns.spread else [])], set(PREDICTIONS_TEXT))
     raw = {ours: table[theirs] for ours, theirs in columns.source.items()}
     if columns.spread is not None:
@@ -109,7 +93,7 @@ def _predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -> Deco
     precision = {name: _precision(raw[name]) for name in raw if name.startswith(("p_", "z_"))}
     frame = _frame({name: _plain(raw[name], name in PREDICTIONS_TEXT) for name in raw}, text=pl.Categorical)
     logits = tuple(name for name in raw if name.startswith("z_"))
-    problems = _validate(frame, predictions_schema(task, logits, "fold" in raw), file)
+    problems = validate(frame, predictions_schema(task, logits, "fold" in raw), file)
     arrays, values, bad = _arrays(frame, file)
     problems += bad
     usable = not [p for p in problems if p.offence != "probability-not-finite"]
@@ -125,105 +109,6 @@ def _notes(columns: Columns, renormalised: int) -> tuple[str, ...]:
     if not renormalised:
         return columns.notes
     return (*columns.notes, f"{renormalised} rows summed to one only within their stored precision: renormalised")
-
-
-def _open(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], Callable[[list[str], set[str]], pa.Table]]:
-    """Column names and a function that reads columns; raises _Refused before anything large is read."""
-    head = source.read(4)
-    source.seek(0)
-    if not head:
-        raise _Refused(Problem("unreadable-file", file, "an empty file", "a table"))
-    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
-        raise _Refused(Problem("pickle-refused", file, "a pickle", "Parquet or CSV"))
-    if file.lower().endswith(".csv"):
-        names, rows, reader = _open_csv(source, file)
-    elif head != b"PAR1":
-        raise _Refused(Problem("unreadable-file", file, f"no Parquet (it starts with {head!r})", "a Parquet file"))
-    else:
-        names, rows, reader = _open_parquet(source, file)
-    problems = colliding(names, file)
-    if problems:
-        raise _Refused(*problems)
-    if rows == 0:
-        raise _Refused(Problem("no-rows", file, "0 rows", "one row or more"))
-    if rows > max_rows:
-        raise _Refused(Problem("row-count-bomb", file, f"{rows} rows", f"at most {max_rows}, from the record"))
-    return names, reader
-
-
-def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Callable[[list[str], set[str]], pa.Table]]:
-    opened = pq.ParquetFile(source)
-    names = list(opened.schema_arrow.names)
-
-    def read(wanted: list[str], text: set[str]) -> pa.Table:
-        nested = [field for name in wanted if pa.types.is_struct((field := opened.schema_arrow.field(name)).type)]
-        if nested:
-            raise _Refused(*(Problem("wrong-dtype", f"{file}: {f.name}", str(f.type), "a flat column") for f in nested))
-        # Text is kept as a dictionary: an identifier repeated in a thousand runs is stored once.
-        strings = [n for n in wanted if n in text and pa.types.is_string(opened.schema_arrow.field(n).type)]
-        source.seek(0)
-        table = pq.ParquetFile(source, read_dictionary=strings).read(columns=wanted, use_threads=False)
-        table.validate(full=True)
-        return table
-
-    return names, opened.metadata.num_rows, read
-
-
-def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Callable[[list[str], set[str]], pa.Table]]:
-    header = source.readline(1 << 20)
-    source.seek(0)
-    first = pa.csv.read_csv(pa.BufferReader(header), read_options=_csv_names()).to_pylist()
-    listed = [str(name) for name in (first[0].values() if first else ())]
-    if colliding(listed, file):
-        return listed, 1, lambda wanted, text: pa.table({})
-    options = pa.csv.ConvertOptions(column_types=dict.fromkeys(listed, pa.string()), strings_can_be_null=False)
-    table = pa.csv.read_csv(source, convert_options=options)
-
-    def read(wanted: list[str], text: set[str]) -> pa.Table:
-        columns = {name: table[name] if name in text else _numbers(table[name], name, file) for name in wanted}
-        return pa.table(columns)
-
-    return listed, table.num_rows, read
-
-
-def _csv_names() -> pa.csv.ReadOptions:
-    return pa.csv.ReadOptions(autogenerate_column_names=True)
-
-
-def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
-    """A CSV text column as numbers; probability columns carry the printed decimals in a struct beside the value."""
-    frame = pl.DataFrame({"text": pl.from_arrow(column)})
-    whole = name in ("seed", "fold") or name.startswith("label")
-    empty = pl.col("text") == ""
-    value = pl.col("text").cast(pl.Int64 if whole else pl.Float64, strict=False)
-    frame = frame.with_columns(value=pl.when(empty).then(None).otherwise(value), row=pl.int_range(1, pl.len() + 1))
-    bad = frame.filter(pl.col("value").is_null() & ~empty)
-    if bad.height:
-        samples = tuple(f"row {row}: {text[:40]!r}" for text, row in bad.select("text", "row").head(MAX_SAMPLES).rows())
-        kind = "whole numbers" if whole else "numbers"
-        raise _Refused(
-            Problem("wrong-dtype", f"{file}: {name}", f"text such as {samples[0]}", kind, bad.height, samples)
-        )
-    if whole:
-        return pa.chunked_array([frame["value"].to_arrow()])
-    field_ = pa.field("value", pa.float64(), metadata={b"decimals": str(_decimals(frame)).encode()})
-    return pa.chunked_array([pa.StructArray.from_arrays([frame["value"].to_arrow()], fields=[field_])])
-
-
-def _decimals(frame: pl.DataFrame) -> int:
-    """The most decimals printed in a column of numbers (1.2e-05 has six).
-
-    Exact 0 and 1 tell nothing, and of numbers printed to some significant digits the large ones have the fewest
-    decimals: those count where there are any.
-    """
-    inside = frame.filter((pl.col("value") > 0) & (pl.col("value") < 1))
-    large = inside.filter(pl.col("value") >= 0.1)
-    parts = (large if large.height else inside).select(
-        fraction=pl.col("text").str.extract(r"\.(\d+)", 1).str.len_bytes().fill_null(0).cast(pl.Int64),
-        exponent=pl.col("text").str.extract(r"[eE]([+-]?\d+)", 1).cast(pl.Int64, strict=False).fill_null(0),
-    )
-    most = parts.select((pl.col("fraction") - pl.col("exponent")).max()).item()
-    return max(0, int(most or 0))
 
 
 def _precision(column: pa.ChunkedArray) -> str:
@@ -272,87 +157,12 @@ def _spread(column: pa.ChunkedArray, name: str, task: Task, file: str) -> dict[s
     wanted = len(task.probability_columns)
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        raise _Refused(Problem("wrong-dtype", f"{file}: {name}", str(kind), "a list of numbers"))
+        raise Refused(Problem("wrong-dtype", f"{file}: {name}", str(kind), "a list of numbers"))
     lengths = pc.unique(pc.fill_null(pc.list_value_length(column), -1)).to_pylist()
     if lengths != [wanted]:
         saw = f"lists of {', '.join(str(n) for n in sorted(lengths)[:3])}"
-        raise _Refused(Problem("class-count-differs", f"{file}: {name}", saw, f"lists of {wanted}"))
+        raise Refused(Problem("class-count-differs", f"{file}: {name}", saw, f"lists of {wanted}"))
     return {ours: pc.list_element(column, k) for k, ours in enumerate(task.probability_columns)}
-
-
-def _validate(frame: pl.DataFrame, schema: Any, file: str) -> list[Problem]:
-    """All that pandera finds, as problems with rows and counts."""
-    try:
-        schema.validate(frame, lazy=True)
-    except SchemaErrors as errors:
-        return _problems(errors, frame, file)
-    return []
-
-
-def _problems(errors: SchemaErrors, frame: pl.DataFrame, file: str) -> list[Problem]:
-    cases: dict[tuple[str, str, str], list[str]] = {}
-    counts: dict[tuple[str, str, str], set[Any]] = {}
-    reasons = {
-        (str(getattr(e.schema, "name", "") or ""), _check_name(e)): e.reason_code.name
-        for e in errors.schema_errors
-        if e.reason_code is not None
-    }
-    for value, column, check, index in errors.failure_cases.select("failure_case", "column", "check", "index").rows():
-        reason = reasons.get((column or "", check), _by_check(check))
-        offence = offence_of(reason, column or value, check)
-        if offence is None:
-            continue
-        where = f"{file}: {column or value}"
-        key = (offence, where, _wanted(check, offence, column or ""))
-        shown = _shown(frame, column, index, value)
-        if index not in counts.setdefault(key, set()):
-            counts[key].add(index)
-            if len(cases.setdefault(key, [])) < MAX_SAMPLES:
-                cases[key].append(shown)
-    return [
-        Problem(offence, where, _saw(offence, samples), wanted, len(counts[key]), tuple(samples))
-        for key, samples in cases.items()
-        for offence, where, wanted in [key]
-    ]
-
-
-def _saw(offence: str, samples: Sequence[str]) -> str:
-    if offence == "wrong-dtype":
-        return TYPES.get(samples[0], samples[0])
-    return {"wrong-columns": "no such column, or one too many"}.get(offence, samples[0])
-
-
-def _check_name(error: Any) -> str:
-    return str(getattr(error.check, "name", None) or error.check)
-
-
-def _by_check(check: str) -> str:
-    if check == "not_nullable":
-        return "SERIES_CONTAINS_NULLS"
-    if check.startswith("dtype"):
-        return "WRONG_DATATYPE"
-    return {"column_in_dataframe": "COLUMN_NOT_IN_DATAFRAME", "column_in_schema": "COLUMN_NOT_IN_SCHEMA"}.get(
-        check, "DATAFRAME_CHECK"
-    )
-
-
-def _wanted(check: str, offence: str, column: str) -> str:
-    if offence == "wrong-dtype":
-        return TYPES.get(check.removeprefix("dtype('").removesuffix("')"), check)
-    if offence == "value-out-of-range":
-        return {"split": "train, val, calib, test or external", "seed": "0 to 2147483647"}.get(
-            column, "a finite number"
-        )
-    return {
-        "probability-not-finite": "a finite number from 0 to 1, no negative zero",
-        "value-missing": "a value in every row",
-    }.get(offence, offence)
-
-
-def _shown(frame: pl.DataFrame, column: str | None, index: Any, value: Any) -> str:
-    if index is None or column not in frame.columns:
-        return f"{value}"
-    return f"row {int(index) + 1}: {frame[column][int(index)]!r}".replace("None", "null")
 
 
 def _arrays(frame: pl.DataFrame, file: str) -> tuple[dict[str, NDArray[Any]], dict[str, Sequence[str]], list[Problem]]:

@@ -117,17 +117,20 @@ def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
 def _collect(folder: Path, wanted: Mapping[str, str], stopped: str) -> Intake:
     result: dict[str, Any] = {}
     place = folder / "result.json"
-    if not stopped and place.is_file() and place.stat().st_size <= MAX_RESULT:
+    if place.is_file() and place.stat().st_size <= MAX_RESULT:
         result = json.loads(place.read_text(encoding="utf-8"))
     tables: dict[str, Arrays] = {}
     problems: list[Problem] = []
     notes: list[str] = []
-    missing = {}
+    missing: dict[str, str] = {}
+    halted = False
     for table, file in wanted.items():
         part = result.get(table)
         if part is None:
-            saw = stopped or "no result"
-            problems.append(Problem("decoding-stopped", file, saw, "a table that decodes within the limits"))
+            if not halted:  # what comes after the table that stopped the process was not tried
+                saw = stopped or "no result"
+                problems.append(Problem("decoding-stopped", file, saw, "a table that decodes within the limits"))
+            halted = True
             missing[table] = f"{file} could not be decoded"
             continue
         problems += [Problem(**{**item, "samples": tuple(item["samples"])}) for item in part["problems"]]

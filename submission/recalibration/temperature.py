@@ -58,11 +58,9 @@ def two_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
 def checked(p: Probabilities, kind: Kind) -> NDArray[np.float64]:
     """``p`` in float64, if it is a table of probabilities of a task of this kind.
 
-    Raises ``ValueError`` for another kind, no rows, a wrong number of columns, and values that are not finite or
+    Raises ``ValueError`` for no rows, a wrong number of columns, and values that are not finite or
     lie outside [0, 1]. Row sums are not looked at.
     """
-    if kind not in ("binary", "multiclass", "multilabel"):
-        raise ValueError(f"kind {kind} has no reference calibrator; it must be binary, multiclass or multilabel")
     table: NDArray[np.float64] = np.asarray(p, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] == 0:
         raise ValueError(f"probabilities must be a table (rows, columns), not of shape {table.shape}")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -198,3 +199,58 @@ def test_a_hosted_task_is_not_scored_here(tmp_path: Path) -> None:
     with pytest.raises(SubmitError, match="the task is hosted"):
         submit(folder, ledger=tmp_path / "mvc.duckdb")
     assert not (folder / "results").exists()
+
+
+def _empty(folder: Path) -> None:
+    (folder / "predictions.parquet").write_bytes(b"")
+
+
+def _truncated(folder: Path) -> None:
+    data = (folder / "predictions.parquet").read_bytes()
+    (folder / "predictions.parquet").write_bytes(data[: len(data) // 2])
+
+
+def _csv(folder: Path) -> None:
+    (folder / "splits.parquet").write_text("image_id,patient_id\n1,2\n")
+
+
+def _unknown_key(folder: Path) -> None:
+    with (folder / "submission.yaml").open("a") as record:
+        record.write("secret: 1\n")
+
+
+def _no_record(folder: Path) -> None:
+    (folder / "submission.yaml").unlink()
+
+
+def _no_task(folder: Path) -> None:
+    (folder / "task.yaml").write_text("a: &a [x]\nb: *a\n")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "rule"),
+    [
+        (_empty, "MVC001"),
+        (_truncated, "MVC001"),
+        (_csv, "MVC001"),
+        (_unknown_key, "MVC009"),
+        (_no_record, "MVC001"),
+        (_no_task, "MVC009"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_what_can_not_be_read_is_rejected_and_only_that_is_recorded(
+    breaks: Callable[[Path], None], rule: str, tmp_path: Path
+) -> None:
+    folder = write(quick(), tmp_path / "mine")
+    breaks(folder)
+    before = sorted(folder.rglob("*"))
+    with Ledger.open(tmp_path / "mvc.duckdb") as ledger:
+        ledger.append("lock", submission="s", task="t", payload={})
+    verdict = submit(folder, ledger=tmp_path / "mvc.duckdb").verdict
+    assert (verdict.status, verdict.exit_code) == (Status.REJECTED, 1)
+    assert rule in [result.rule for result in verdict.rejecting]
+    assert sorted(folder.rglob("*")) == before
+    with Ledger.open(tmp_path / "mvc.duckdb", read_only=True) as ledger:
+        assert ledger.verify() == ()
+        assert [event.kind.value for event in ledger.events()] == ["lock", "rejected"]

@@ -185,7 +185,6 @@ BAD_INPUT: list[tuple[Floats, object, Kind, str]] = [
     (GOOD, [-1, 1], "multiclass", r"labels must lie in 0\.\.1; they range from -1"),
     (GOOD, [[0, 1], [2, 0]], "multilabel", r"labels must lie in -1\.\.1"),
     (GOOD, [[0, -1], [1, -1]], "multilabel", "finding 1 has no labelled row"),
-    (GOOD, [0, 1], "survival", "kind survival has no reference calibrator"),
 ]
 
 

@@ -1,0 +1,122 @@
+"""Opening a submitted table: its column names first, and its columns only when names and row count are in order."""
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from protocol.facts import Problem
+from protocol.findings import MAX_SAMPLES
+from scorer.intake.columns import colliding
+
+Reader = Callable[[list[str], set[str]], pa.Table]
+
+
+class Refused(Exception):
+    """The table can't be used; carries the problems that say why."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def open_table(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], Reader]:
+    """Column names and a function that reads columns; raises Refused before anything large is read."""
+    head = source.read(4)
+    source.seek(0)
+    if not head:
+        raise Refused(Problem("unreadable-file", file, "an empty file", "a table"))
+    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
+        raise Refused(Problem("pickle-refused", file, "a pickle", "Parquet or CSV"))
+    if file.lower().endswith(".csv"):
+        names, rows, reader = _open_csv(source, file)
+    elif head != b"PAR1":
+        raise Refused(Problem("unreadable-file", file, f"no Parquet (it starts with {head!r})", "a Parquet file"))
+    else:
+        names, rows, reader = _open_parquet(source, file)
+    problems = colliding(names, file)
+    if problems:
+        raise Refused(*problems)
+    if rows == 0:
+        raise Refused(Problem("no-rows", file, "0 rows", "one row or more"))
+    if rows > max_rows:
+        raise Refused(Problem("row-count-bomb", file, f"{rows} rows", f"at most {max_rows}, from the record"))
+    return names, reader
+
+
+def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
+    opened = pq.ParquetFile(source)
+    names = list(opened.schema_arrow.names)
+
+    def read(wanted: list[str], text: set[str]) -> pa.Table:
+        nested = [field for name in wanted if pa.types.is_struct((field := opened.schema_arrow.field(name)).type)]
+        if nested:
+            raise Refused(*(Problem("wrong-dtype", f"{file}: {f.name}", str(f.type), "a flat column") for f in nested))
+        # Text is kept as a dictionary: an identifier repeated in a thousand runs is stored once.
+        strings = [n for n in wanted if n in text and pa.types.is_string(opened.schema_arrow.field(n).type)]
+        source.seek(0)
+        table = pq.ParquetFile(source, read_dictionary=strings).read(columns=wanted, use_threads=False)
+        table.validate(full=True)
+        return table
+
+    return names, opened.metadata.num_rows, read
+
+
+def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
+    header = source.readline(1 << 20)
+    source.seek(0)
+    first = pa.csv.read_csv(pa.BufferReader(header), read_options=_csv_names()).to_pylist()
+    listed = [str(name) for name in (first[0].values() if first else ())]
+    if colliding(listed, file):
+        return listed, 1, lambda wanted, text: pa.table({})
+    options = pa.csv.ConvertOptions(column_types=dict.fromkeys(listed, pa.string()), strings_can_be_null=False)
+    table = pa.csv.read_csv(source, convert_options=options)
+
+    def read(wanted: list[str], text: set[str]) -> pa.Table:
+        columns = {name: table[name] if name in text else _numbers(table[name], name, file) for name in wanted}
+        return pa.table(columns)
+
+    return listed, table.num_rows, read
+
+
+def _csv_names() -> pa.csv.ReadOptions:
+    return pa.csv.ReadOptions(autogenerate_column_names=True)
+
+
+def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
+    """A CSV text column as numbers; probability columns carry the printed decimals in a struct beside the value."""
+    frame = pl.DataFrame({"text": pl.from_arrow(column)})
+    whole = name in ("seed", "fold") or name.startswith("label")
+    empty = pl.col("text") == ""
+    value = pl.col("text").cast(pl.Int64 if whole else pl.Float64, strict=False)
+    frame = frame.with_columns(value=pl.when(empty).then(None).otherwise(value), row=pl.int_range(1, pl.len() + 1))
+    bad = frame.filter(pl.col("value").is_null() & ~empty)
+    if bad.height:
+        samples = tuple(f"row {row}: {text[:40]!r}" for text, row in bad.select("text", "row").head(MAX_SAMPLES).rows())
+        kind = "whole numbers" if whole else "numbers"
+        raise Refused(
+            Problem("wrong-dtype", f"{file}: {name}", f"text such as {samples[0]}", kind, bad.height, samples)
+        )
+    if whole:
+        return pa.chunked_array([frame["value"].to_arrow()])
+    field_ = pa.field("value", pa.float64(), metadata={b"decimals": str(_decimals(frame)).encode()})
+    return pa.chunked_array([pa.StructArray.from_arrays([frame["value"].to_arrow()], fields=[field_])])
+
+
+def _decimals(frame: pl.DataFrame) -> int:
+    """The most decimals printed in a column of numbers (1.2e-05 has six).
+
+    Exact 0 and 1 tell nothing, and of numbers printed to some significant digits the large ones have the fewest
+    decimals: those count where there are any.
+    """
+    inside = frame.filter((pl.col("value") > 0) & (pl.col("value") < 1))
+    large = inside.filter(pl.col("value") >= 0.1)
+    parts = (large if large.height else inside).select(
+        fraction=pl.col("text").str.extract(r"\.(\d+)", 1).str.len_bytes().fill_null(0).cast(pl.Int64),
+        exponent=pl.col("text").str.extract(r"[eE]([+-]?\d+)", 1).cast(pl.Int64, strict=False).fill_null(0),
+    )
+    most = parts.select((pl.col("fraction") - pl.col("exponent")).max()).item()
+    return max(0, int(most or 0))
