@@ -139,7 +139,7 @@ def test_a_crash_is_never_a_pass() -> None:
     assert verdict.status is Status.UNDETERMINED
     assert verdict.exit_code == 3
     assert not verdict.accepted
-    assert verdict.last_line == "MVC UNDETERMINED a rule of ours crashed (MVC101); this is not the submission's fault"
+    assert verdict.last_line == "MVC UNDETERMINED rules of ours did not run (MVC101); this is not the submission's fault"
     assert "secret" not in json.dumps(verdict.to_dict())
     assert told[0][0] == "MVC101"
     assert "secret" in told[0][1]
@@ -156,6 +156,7 @@ def test_a_fact_that_is_missing_skips_with_its_reason() -> None:
     verdict = verdict_of(rule("MVC101", lambda letter: OFFENCE), rule("MVC102", lambda number: []))
     assert outcomes(verdict) == {"MVC101": "skipped", "MVC102": "passed"}
     assert verdict.results[0].reason == "the letter was lost"
+    assert (verdict.status, verdict.exit_code) == (Status.UNDETERMINED, 3)  # what was not looked at is no pass
 
 
 def test_a_fact_that_nobody_makes_is_our_fault() -> None:
