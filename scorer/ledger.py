@@ -44,6 +44,7 @@ from scorer.ledger_rows import (
     table_rows,
     to_schema,
 )
+from submission.files import replacing
 
 __all__ = [
     "EVENT_COLUMNS",
@@ -236,7 +237,8 @@ class Ledger:
         try:
             target.mkdir(parents=True, exist_ok=True)
             for name, table in tables.items():
-                _write_parquet(table, target / name)
+                with replacing(target / name) as sink:
+                    pq.write_table(table, sink)
         except OSError as error:
             raise LedgerError(f"can't export to {target}: {error.strerror or error}") from None
         return target / "events.parquet", target / "metrics.parquet"
@@ -370,12 +372,3 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise LedgerDamaged(f"{path} is damaged: {first_line(error)}") from None
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
-    try:
-        pq.write_table(table, aside)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -4,8 +4,6 @@ An undefined number is NaN in memory and null outside, always with its reason be
 """
 
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scorer.scoring import Row, Scores
+from submission.files import replacing
 
 FLOATS = ("value", "lo", "hi")
 LEVEL = b"interval_level"  # key of the schema's metadata
@@ -55,17 +54,8 @@ def write_metrics(scores: Scores, path: Path) -> None:
     records = [_record(row) for row in scores.rows]
     schema = SCHEMA.with_metadata({LEVEL: repr(scores.level).encode()})
     table = pa.Table.from_pylist(records, schema=schema)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            pq.write_table(table, out, compression="zstd")
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path) as sink:
+        pq.write_table(table, sink, compression="zstd")
 
 
 def read_metrics(path: Path) -> tuple[Row, ...]:

@@ -27,7 +27,8 @@ from scorer.results import scorecard_metrics, write_metrics
 from scorer.scoring import MEAN, Run, Scores, Spread, score
 from submission.bundle import RESULTS_FOLDER, NoBundleError
 from submission.crate import build_manifest, write_manifest
-from submission.writing import write_atomic, write_canonical_record
+from submission.files import write_atomic
+from submission.writing import write_canonical_record
 
 Progress = Callable[[str], None]
 

@@ -8,11 +8,12 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
+
+from submission.files import write_atomic
 
 MANIFEST_NAME = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/crate/1.2"
@@ -118,16 +119,8 @@ def write_manifest(folder: Path, document: Mapping[str, Any]) -> Path:
     Equal documents give equal bytes. Raises OSError where the folder can't be written; the older file then stays.
     """
     target = folder / MANIFEST_NAME
-    aside = folder / f".{MANIFEST_NAME}.{secrets.token_hex(8)}.new"
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        with aside.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(aside, target)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_atomic(target, text.encode())
     return target
 
 

@@ -24,8 +24,9 @@ from splits.hashing import hash_identifiers
 from submission import recalibration
 from submission.bundle import LOCK_FILE, RECORD_FILE
 from submission.example import table
+from submission.files import write_atomic
 from submission.skeleton import declare_folder
-from submission.writing import STEPS, Parts, to_yaml, write_atomic, write_bundle
+from submission.writing import STEPS, Parts, to_yaml, write_bundle
 
 # The data are public, so this salt hides nothing; it is fixed so that everyone gets the same numbers.
 SALT = b"the demonstration's salt is public, as its data are"

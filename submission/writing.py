@@ -1,8 +1,6 @@
 """Writing bundles: the files of one submission, each whole or not at all."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from protocol.declaration import Declaration, declare
 from protocol.submission import Submission
 from protocol.task import Task
 from submission.bundle import CANONICAL_FILE, LOCK_FILE, RECORD_FILE, TASK_FILE, Bundle
+from submission.files import replacing, write_atomic
 from submission.recalibration import write_calibrators
 from submission.yaml_io import parse_record
 
@@ -46,21 +45,6 @@ class Parts:
     calibrators: Sequence[FittedCalibrator] = ()
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` whole or not at all: a temporary file beside it, then a rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as sink:
-            sink.write(data)
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def to_yaml(document: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> bytes:
     """``document`` as YAML in its own order, with a comment line before each key that ``comments`` names."""
     blocks = []
@@ -75,8 +59,9 @@ def write_bundle(folder: Path, parts: Parts) -> None:
     """Write everything but the lock into ``folder``, which must exist; predictions go into Parquet."""
     write_atomic(folder / TASK_FILE, to_yaml(parts.task))
     write_atomic(folder / RECORD_FILE, to_yaml(parts.record, STEPS))
-    parts.splits.write_parquet(folder / "splits.parquet")
-    parts.predictions.write_parquet(folder / "predictions.parquet")
+    for name, table in (("splits.parquet", parts.splits), ("predictions.parquet", parts.predictions)):
+        with replacing(folder / name) as sink:
+            table.write_parquet(sink)
     if parts.calibrators:
         write_calibrators(folder / "calibrators.json", parts.calibrators)
 

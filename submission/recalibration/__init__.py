@@ -7,7 +7,6 @@ Source: protocol, section 3.3 (temperature scaling and one non-parametric method
 """
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from protocol.calibrators import FittedCalibrator
 from protocol.types import Kind
+from submission.files import write_atomic
 from submission.recalibration.isotonic import apply_isotonic, fit_isotonic, normalise_rows
 from submission.recalibration.temperature import (
     Labels,
@@ -120,12 +120,7 @@ def write_calibrators(path: Path, fitted: Iterable[FittedCalibrator]) -> None:
         document = record.model_dump(mode="json", by_alias=True)
         records[key] = json.dumps(document, sort_keys=True, allow_nan=False, ensure_ascii=False)
     text = "[\n" + ",\n".join(records[key] for key in sorted(records)) + "\n]\n"
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomic(path, text.encode())
 
 
 def _classes(family: str, kind: Kind, columns: int) -> list[int | None]:
