@@ -1,12 +1,17 @@
 """``declaration.lock``: what was fixed in advance, hashed and dated."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from protocol import EDITION
-from protocol.canonical import digest_of
+from protocol.canonical import canonical_json, digest_of
 from protocol.submission import Submission
 from protocol.task import Task
 from protocol.types import Record, Sha256, Text
+
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
 
 
 class Declaration(Record):
@@ -14,7 +19,7 @@ class Declaration(Record):
 
     edition: Text
     submission_id: Text
-    declared_at: Text
+    declared_at: Moment
     task_sha256: Sha256
     splits_sha256: Sha256
     declared: dict[str, Any]
@@ -39,14 +44,25 @@ def declare(task: Task, record: Submission, splits_sha256: str, declared_at: str
     return Declaration(**content, digest=digest_of(content))
 
 
+def _differences(then: Any, now: Any, where: str) -> Iterator[str]:
+    """Paths at which two declared documents differ, with both values where they are short."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        for name in [*then, *(key for key in now if key not in then)]:
+            yield from _differences(then.get(name), now.get(name), f"{where}.{name}" if where else name)
+    elif then != now:
+        values = (canonical_json(then).decode(), canonical_json(now).decode())
+        yield f"{where}: {values[0]} -> {values[1]}" if max(map(len, values)) <= 40 else where
+
+
 def changed_sections(lock: Declaration, task: Task, record: Submission, splits_sha256: str | None) -> tuple[str, ...]:
-    """Names of the declared parts that differ between ``lock`` and what was submitted."""
-    changed = [name for name, now in record.declared.items() if lock.declared.get(name) != now]
-    changed += [name for name in lock.declared if name not in record.declared]
+    """The declared parts that differ between ``lock`` and what was submitted, by path."""
+    changed = list(_differences(lock.declared, record.declared, ""))
     if lock.task_sha256 != task.digest:
         changed.append("task")
     if splits_sha256 is not None and lock.splits_sha256 != splits_sha256:
         changed.append("splits file")
+    if lock.edition != EDITION:
+        changed.append("edition")
     if lock.submission_id != record.submission_id:
         changed.append("submission_id")
     if lock.digest != lock.recomputed_digest:

@@ -166,7 +166,7 @@ class Metrics(Record):
     """Step 4: extra rows wanted, and claims to check."""
 
     extra: tuple[Name, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Claim, ...] = Field(default=(), max_length=2000)
 
 
 class Uncertainty(Record):

@@ -67,6 +67,8 @@ class Task(Record):
     def _distinct(cls, classes: tuple[str, ...]) -> tuple[str, ...]:
         if len({name.casefold() for name in classes}) != len(classes):
             raise ValueError("class names must be distinct, also when case is ignored")
+        if any(name.isdecimal() and name != str(place) for place, name in enumerate(classes)):
+            raise ValueError("a class named by a number other than its place: p_2 could mean two columns; use words")
         return classes
 
     @model_validator(mode="after")

@@ -6,8 +6,10 @@ from protocol.submission import Claim, Submission
 from protocol.task import Task
 from scorer.bootstrap import Method
 from scorer.cohort import cohort_of, predictions_of
-from scorer.scoring import Run, Slice, claim_value
+from scorer.scoring import MEAN, Row, Run, Slice, score
 from scorer.warehouse import Warehouse
+
+Group = tuple[str, str, Slice]  # model, calibrator and slice: one evaluation serves all claims on them
 
 
 def draw_key(task: Task) -> str:
@@ -18,37 +20,58 @@ def draw_key(task: Task) -> str:
 def check_claims(
     task: Task, record: Submission, extras: tuple[str, ...], warehouse: Warehouse
 ) -> tuple[ClaimCheck, ...]:
-    """Recompute every claim of ``record``, each with its interval by the declared method and level."""
-    if not record.metrics.claims:
+    """Recompute every claim of ``record``, each with its interval by the declared method and level.
+
+    Each model and calibrator is evaluated once a slice, however many claims are made on them; without a claimed
+    interval there are no draws to wait for.
+    """
+    claims = record.metrics.claims
+    if not claims:
         return ()
     cohort = cohort_of(task, record, extras, warehouse)
     predictions = predictions_of(task, warehouse)
     method: Method = "basic" if record.uncertainty.method == "basic" else "percentile"
-    models = {model.name: model for model in record.models}
-    checks = []
-    for index, claim in enumerate(record.metrics.claims):
-        seeds = models[claim.model].run_seeds if claim.seed == "mean" else (claim.seed,)
-        row = claim_value(
-            task.kind,
-            task.classes,
-            cohort,
-            [predictions(Run(claim.model, seed, claim.calibrator)) for seed in seeds],
-            claim.metric,
-            claim.class_,
-            _slice(claim),
-            draw_key(task),
-            task.resamples if claim.interval is not None else 1,
-            record.uncertainty.level,
-            method,
+    seeds = {model.name: model.run_seeds for model in record.models}
+    groups: dict[Group, bool] = {}  # whether any claim of the group has an interval
+    for claim in claims:
+        groups[_group(claim)] = groups.get(_group(claim), False) or claim.interval is not None
+    found: dict[tuple[Group, str, str, str | None], Row] = {}
+    for group, drawn in groups.items():
+        model, calibrator, slice_ = group
+        scores = score(
+            submission=record.submission_id,
+            kind=task.kind,
+            classes=task.classes,
+            cohort=cohort,
+            runs=[Run(model, seed, calibrator) for seed in seeds[model]],
+            predictions=predictions,
+            key=draw_key(task),
+            resamples=task.resamples if drawn else 1,
+            level=record.uncertainty.level,
+            method=method,
+            slices=[slice_],
         )
-        value, lo, hi = (None if number != number else number for number in (row.value, row.lo, row.hi))
-        checks.append(ClaimCheck(index, claim, value, lo, hi, row.n_draws, row.reason or ""))
-    return tuple(checks)
+        found |= {(group, row.seed, row.metric, row.class_): row for row in scores.rows}
+    return tuple(
+        _check(index, claim, found[(_group(claim), _seed(claim, seeds[claim.model]), claim.metric, claim.class_)])
+        for index, claim in enumerate(claims)
+    )
 
 
-def _slice(claim: Claim) -> Slice:
+def _check(index: int, claim: Claim, row: Row) -> ClaimCheck:
+    value, lo, hi = (None if number != number else number for number in (row.value, row.lo, row.hi))
+    return ClaimCheck(index, claim, value, lo, hi, row.n_draws, row.reason or "")
+
+
+def _seed(claim: Claim, seeds: tuple[int, ...]) -> str:
+    """The seed as the rows have it: the mean of one seed is that seed."""
+    if claim.seed == MEAN and len(seeds) == 1:
+        return str(seeds[0])
+    return str(claim.seed)
+
+
+def _group(claim: Claim) -> Group:
     text = claim.slice or "test"
-    if text == "test":
-        return ("test", "all")
     kind, _, name = text.partition("=")
-    return ("external", name) if kind == "external" else ("subgroup", text)
+    slice_ = ("test", "all") if text == "test" else ("external", name) if kind == "external" else ("subgroup", text)
+    return claim.model, claim.calibrator, slice_

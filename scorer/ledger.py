@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from protocol.canonical import canonical_json
+from scorer.interrupts import interruptible
 from scorer.ledger_rows import (
     CREATE_TABLES,
     EVENT_COLUMNS,
@@ -93,17 +94,6 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    # DuckDB turns a Ctrl-C during a query into a RuntimeError.
-    try:
-        yield
-    except RuntimeError as error:
-        if "interrupted" in str(error).lower():
-            raise KeyboardInterrupt from None
-        raise
-
-
 class Ledger:
     """An open ledger; use ``with Ledger.open(path) as ledger``."""
 
@@ -113,7 +103,7 @@ class Ledger:
         self.read_only = read_only
 
     @classmethod
-    @_interruptible()
+    @interruptible()
     def open(cls, path: str | Path, *, wait_s: float = 30.0, read_only: bool = False) -> Self:
         """Open the ledger at ``path``; it is made where it is absent and ``read_only`` is false.
 
@@ -148,7 +138,7 @@ class Ledger:
         with suppress(duckdb.Error):
             self._connection.close()
 
-    @_interruptible()
+    @interruptible()
     def append(
         self,
         kind: EventKind | str,
@@ -195,7 +185,7 @@ class Ledger:
             self._connection.execute("update head set seq = ?, digest = ?", [seq, row[-1]])
         return event_of(row)
 
-    @_interruptible()
+    @interruptible()
     def events(self) -> tuple[Event, ...]:
         """All events in order. Raises `LedgerDamaged` where one can't be read; what it says is not checked here."""
         try:
@@ -203,18 +193,18 @@ class Ledger:
         except (ValueError, TypeError, RecursionError) as error:
             raise LedgerDamaged(f"{self.path} holds an event that can't be read: {error}") from None
 
-    @_interruptible()
+    @interruptible()
     def metrics(self) -> pa.Table:
         """The metric rows of all accepted events: the columns of `METRIC_SCHEMA` behind ``seq``, in a fixed order."""
         return self._table(SELECT_METRICS, STORED_METRICS)
 
-    @_interruptible()
+    @interruptible()
     def head(self) -> tuple[int, str]:
         """Number and digest of the last event, (0, 64 zeros) where there is none; note it to prove the chain later."""
         rows = list(self._rows(SELECT_LAST_EVENT))
         return (int(rows[0][0]), str(rows[0][1])) if rows else (0, FIRST_PREVIOUS)
 
-    @_interruptible()
+    @interruptible()
     def verify(self, *, head: str | None = None) -> tuple[str, ...]:
         """Recompute every digest and return the problems found, in order; empty means whole.
 
@@ -226,7 +216,7 @@ class Ledger:
         except LedgerDamaged as error:
             return (str(error),)
 
-    @_interruptible()
+    @interruptible()
     def export(self, folder: str | Path) -> tuple[Path, Path]:
         """Write ``events.parquet`` and ``metrics.parquet`` into ``folder``, made where absent; returns their paths.
 

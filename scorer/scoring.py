@@ -217,45 +217,6 @@ def score(
     return Scores(tuple(rows), tuple(spread), tuple(counts), level)
 
 
-def claim_value(
-    kind: Kind,
-    classes: Sequence[str],
-    cohort: Cohort,
-    p_by_seed: Sequence[Floats],
-    metric: str,
-    class_: str | None,
-    slice: Slice,
-    key: str,
-    resamples: int = 2000,
-    level: float = 0.95,
-    method: Method = "percentile",
-) -> Row:
-    """One metric of one run (one array), or of the mean over seeds (several), in one slice, as :func:`score` gives it.
-
-    Submission, model and calibrator of the row are empty. Raises ValueError when no such metric and class are computed,
-    when ``p_by_seed`` is empty, and as :func:`score`.
-    """
-    runs = [Run("", seed, "") for seed in range(len(p_by_seed))]
-    scores = score(
-        submission="",
-        kind=kind,
-        classes=classes,
-        cohort=cohort,
-        runs=runs,
-        predictions=lambda run: p_by_seed[run.seed],
-        key=key,
-        resamples=resamples,
-        level=level,
-        method=method,
-        slices=[slice],
-    )
-    seed = MEAN if len(runs) > 1 else "0"
-    for row in scores.rows:
-        if (row.seed, row.metric, row.class_) == (seed, metric, class_):
-            return row
-    raise ValueError(f"no value of {metric!r} for class {class_!r} in a {kind} task")
-
-
 def slices_of(cohort: Cohort) -> list[Slice]:
     """All slices: ('test', 'all'), each external site by name, then each subgroup level within test, columns in
     order."""
@@ -368,7 +329,7 @@ def _rows(
     for i, point in enumerate(points):
         limits = interval(replicates[:, i], point.value, level=settings.level, method=settings.method)
         if (
-            point.reason is None and point.n_patients < 2
+            point.reason is None and not point.resamplable
         ):  # every draw is the same: a width of zero would be a false claim
             limits = Interval(float("nan"), float("nan"), limits.n_undefined, ONE_PATIENT)
         rows.append(

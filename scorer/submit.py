@@ -1,12 +1,13 @@
 """``mvc submit``: check, score, seal, record; a rejection is recorded and leaves nothing else behind."""
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,17 @@ from scorer.cohort import clustering_unit, cohort_of, predictions_of
 from scorer.ledger import Event, EventKind, Ledger, utc_now
 from scorer.results import scorecard_metrics, write_metrics
 from scorer.scoring import MEAN, Run, Scores, Spread, score
-from submission.bundle import RESULTS_FOLDER, NoBundleError
+from submission.bundle import CANONICAL_FILE, MANIFEST_FILE, RECORD_FILE, RESULTS_FOLDER, Bundle, NoBundleError
 from submission.crate import build_manifest, write_manifest
 from submission.files import write_atomic
 from submission.writing import write_canonical_record
 
 Progress = Callable[[str], None]
+METRICS_FILE = f"{RESULTS_FOLDER}/metrics.parquet"
+SCORECARD_FILE = f"{RESULTS_FOLDER}/scorecard.json"
+# The intervals of the edition: a submission can't make its own wider or narrower.
+LEVEL = 0.95
+METHOD: Method = "percentile"
 
 
 class SubmitError(Exception):
@@ -57,63 +63,58 @@ def submit(
 ) -> Outcomes:
     """Check the bundle at ``path``, score it, seal it and append it to ``ledger``.
 
-    A folder is sealed in place; a zip, or a record from elsewhere, into a folder of its own (``out``, else beside the
-    bundle). A rejected bundle is only recorded. Raises submission.bundle.NoBundleError, scorer.ledger.LedgerError and
-    SubmitError; nothing is half written.
+    A folder is sealed in place; a zip, or a record from elsewhere, into a new folder of its own (``out``, else beside
+    the bundle). A rejected bundle is only recorded. Everything is made aside, then recorded, then moved into place:
+    until the event stands in the ledger nothing in the bundle changes. Raises submission.bundle.NoBundleError,
+    scorer.ledger.LedgerError and SubmitError.
     """
     if not path.exists():
         raise NoBundleError(f"{path}: no such file or folder")
-    with Ledger.open(ledger):
-        pass  # a ledger that can't be used is said before the work, not after it
     with examine(path, record=record, progress=progress) as examination:
         verdict = examination.verdict
         if not verdict.accepted:
-            event = None
-            if verdict.rejecting:
-                with Ledger.open(ledger) as opened:
-                    event = opened.append(
-                        EventKind.REJECTED, submission=verdict.submission, task=verdict.task, payload=_payload(verdict)
-                    )
-            return Outcomes(verdict, event=event)
+            return Outcomes(verdict, event=_record_rejection(verdict, ledger) if verdict.rejecting else None)
         if _records(examination)[0].hosted:
             raise SubmitError("the task is hosted and its test labels are hidden: only its host can score it")
-        folder = _place(examination, path, record, out)
-        scores = score_examined(examination, progress)
-        progress("sealing")
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".mvc-") as scratch:
-            results = Path(scratch, RESULTS_FOLDER)
-            results.mkdir()
-            write_metrics(scores, results / "metrics.parquet")
-            card = scorecard(examination, scores, _sha256(results / "metrics.parquet"))
-            write_atomic(results / "scorecard.json", _json(card))
-            _replace(results, folder / RESULTS_FOLDER, Path(scratch, "old"))
-        _seal(examination, folder)
-        progress("recording")
-        metrics = pq.read_table(folder / RESULTS_FOLDER / "metrics.parquet", partitioning=None)
-        payload = {
-            **_payload(verdict),
-            "results": {
-                name: _sha256(folder / RESULTS_FOLDER / name) for name in ("metrics.parquet", "scorecard.json")
-            },
-            "manifest": _sha256(folder / "ro-crate-metadata.json"),
-        }
-        with Ledger.open(ledger) as opened:
-            event = opened.append(
-                EventKind.ACCEPTED,
-                submission=verdict.submission,
-                task=verdict.task,
-                payload=payload,
-                metrics=metrics,
-            )
-        return Outcomes(verdict, scores, folder, event)
+        place, new = _place(examination, path, record, out)
+        with _aside(place.parent if new else place) as stage:
+            with Ledger.open(ledger):
+                pass  # a ledger that can't be used is said before the work, not after it
+            scores = score_examined(examination, progress)
+            progress("sealing")
+            if new:
+                _copy_bundle(examination, record, stage)
+            written = _write_outputs(examination, scores, stage)
+            progress("recording")
+            payload = {**_payload(verdict), "outputs": {name: _sha256(stage / name) for name in written}}
+            metrics = pq.read_table(stage / METRICS_FILE, partitioning=None)
+            with Ledger.open(ledger) as opened:
+                event = opened.append(
+                    EventKind.ACCEPTED,
+                    submission=verdict.submission,
+                    task=verdict.task,
+                    payload=payload,
+                    metrics=metrics,
+                )
+            _move(stage, place, written, new)
+        return Outcomes(verdict, scores, place, event)
+
+
+def _record_rejection(verdict: Verdict, ledger: Path) -> Event:
+    with Ledger.open(ledger) as opened:
+        return opened.append(
+            EventKind.REJECTED, submission=verdict.submission, task=verdict.task, payload=_payload(verdict)
+        )
 
 
 def score_examined(examination: Examination, progress: Progress = lambda step: None) -> Scores:
-    """Score an accepted bundle: every declared run on test, every external site and every declared subgroup."""
+    """Score an accepted bundle: every declared run on test, every external site and every declared subgroup.
+
+    Level and method of the intervals are the edition's, the same for all; what the record declares is for its claims.
+    """
     task, record = _records(examination)
     assert examination.intake.splits is not None
     runs = [Run(*run) for run in record.runs]
-    method: Method = "basic" if record.uncertainty.method == "basic" else "percentile"
     done = iter(range(1, len(runs) + 1))
     return score(
         submission=record.submission_id,
@@ -124,8 +125,8 @@ def score_examined(examination: Examination, progress: Progress = lambda step: N
         predictions=predictions_of(task, examination.warehouse),
         key=draw_key(task),
         resamples=task.resamples,
-        level=record.uncertainty.level,
-        method=method,
+        level=LEVEL,
+        method=METHOD,
         progress=lambda run: progress(f"scoring run {next(done)} of {len(runs)}"),
     )
 
@@ -158,8 +159,8 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
         "intervals": {
             "unit": clustering_unit(task, record),
             "resamples": task.resamples,
-            "level": record.uncertainty.level,
-            "method": "basic" if record.uncertainty.method == "basic" else "percentile",
+            "level": LEVEL,
+            "method": METHOD,
             "key": draw_key(task),
         },
         "digests": dict(sorted(verdict.digests.items())),
@@ -204,54 +205,93 @@ def _payload(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _place(examination: Examination, path: Path, record: Path | None, out: Path | None) -> Path:
-    """The folder to seal: the bundle's own, or a new one with copies of the bundle's files."""
+def _place(examination: Examination, path: Path, record: Path | None, out: Path | None) -> tuple[Path, bool]:
+    """The folder to seal, and whether it is a new one with copies of the bundle's files."""
     bundle = examination.bundle
-    elsewhere = record is not None and record.resolve() != (bundle.root / "submission.yaml").resolve()
+    elsewhere = record is not None and record.resolve() != (bundle.root / RECORD_FILE).resolve()
     if out is None and bundle.archive is None and not elsewhere:
-        if not os.access(bundle.root, os.W_OK):
-            raise SubmitError(f"{bundle.root} can't be written; give --out FOLDER")
-        return bundle.root
-    beside = path.parent if path.is_file() else path
-    folder = out or beside / f"{_records(examination)[1].submission_id}-sealed"
+        return bundle.root, False
+    home = bundle.root if bundle.archive is None else path
+    folder = out or home.resolve().parent / f"{_records(examination)[1].submission_id}-sealed"
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SubmitError(f"{folder} exists and is not empty; give --out FOLDER, a new one")
+    return folder, True
+
+
+@contextlib.contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """A temporary folder in ``folder``, so that what is made there can be moved into place at once."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in bundle.files:
-            source = record if elsewhere and name == "submission.yaml" and record is not None else bundle.root / name
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, folder / name)
+        made = tempfile.TemporaryDirectory(dir=folder, prefix=".mvc-")
     except OSError as error:
         raise SubmitError(f"{folder} can't be written ({error.strerror}); give --out FOLDER") from None
-    return folder
+    with made as name:
+        yield Path(name)
 
 
-def _replace(new: Path, place: Path, old: Path) -> None:
-    if place.exists():
-        os.replace(place, old)
-    os.replace(new, place)
+def _copy_bundle(examination: Examination, record: Path | None, stage: Path) -> None:
+    for name in examination.bundle.files:
+        source = record if record is not None and name == RECORD_FILE else examination.bundle.root / name
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, stage / name)
 
 
-def _seal(examination: Examination, folder: Path) -> None:
-    """Write ``submission.json`` and the release manifest with the SHA-256 of every file."""
-    _, record = _records(examination)
-    write_canonical_record(folder, record)
-    results = [f"{RESULTS_FOLDER}/{name}" for name in ("metrics.parquet", "scorecard.json")]
-    names = [*examination.bundle.files, "submission.json", *results]
-    lock = examination.bundle.lock
+def _write_outputs(examination: Examination, scores: Scores, stage: Path) -> tuple[str, ...]:
+    """Write results, canonical record and release manifest below ``stage``; their names."""
+    bundle, record = examination.bundle, _records(examination)[1]
+    (stage / RESULTS_FOLDER).mkdir(exist_ok=True)
+    write_metrics(scores, stage / METRICS_FILE)
+    write_atomic(stage / SCORECARD_FILE, _json(scorecard(examination, scores, _sha256(stage / METRICS_FILE))))
+    write_canonical_record(stage, record)
+    files = {name: (_unchanged(bundle, name, stage), _size(bundle, name, stage)) for name in bundle.files}
+    made = (CANONICAL_FILE, METRICS_FILE, SCORECARD_FILE)
+    files |= {name: (_sha256(stage / name), (stage / name).stat().st_size) for name in made}
     document = build_manifest(
-        files={name: (_sha256(folder / name), (folder / name).stat().st_size) for name in names},
+        files=files,
         name=record.title,
         description=f"Calibration submission {record.submission_id} to the task {record.task.name}",
         license_id=record.release.licence or "",
         authors=[record.team],
         contact=record.contact,
-        date_published=utc_now() if lock is None else lock.declared_at,
+        date_published=utc_now() if bundle.lock is None else bundle.lock.declared_at,
         edition=EDITION,
         instrument={"name": "mvc-kit", "version": importlib.metadata.version("mvc-kit")},
-        results=results,
-        predictions=examination.bundle.predictions,
+        results=[METRICS_FILE, SCORECARD_FILE],
+        predictions=bundle.predictions,
     )
-    write_manifest(folder, document)
+    write_manifest(stage, document)
+    return (*made, MANIFEST_FILE)
+
+
+def _source(bundle: Bundle, name: str, stage: Path) -> Path:
+    return stage / name if (stage / name).exists() else bundle.root / name
+
+
+def _size(bundle: Bundle, name: str, stage: Path) -> int:
+    return _source(bundle, name, stage).stat().st_size
+
+
+def _unchanged(bundle: Bundle, name: str, stage: Path) -> str:
+    """The digest under which ``name`` was checked; SubmitError when the file is another by now."""
+    try:
+        now = _sha256(_source(bundle, name, stage))
+    except OSError:
+        now = "gone"
+    if now != bundle.files[name]:
+        raise SubmitError(f"{name} changed while it was being submitted; nothing was recorded, submit again")
+    return now
+
+
+def _move(stage: Path, place: Path, written: tuple[str, ...], new: bool) -> None:
+    """Take what was made aside to its place; other files in a results folder are left alone."""
+    try:
+        names = [path.relative_to(stage).as_posix() for path in stage.rglob("*") if path.is_file()] if new else written
+        for name in names:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(stage / name, place / name)
+    except OSError as error:
+        raise SubmitError(f"recorded, but {place} can't be written ({error.strerror}); submit again") from None
 
 
 def _sha256(path: Path) -> str:

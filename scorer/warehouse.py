@@ -16,6 +16,7 @@ from protocol.submission import Submission
 from protocol.task import Task
 from scorer.intake import NULL
 from scorer.intake.jail import Arrays
+from scorer.interrupts import interruptible
 
 
 class Warehouse:
@@ -46,11 +47,13 @@ class Warehouse:
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of one query with positional parameters."""
-        return self._db.execute(query, parameters).fetchall()
+        with interruptible():
+            return self._db.execute(query, parameters).fetchall()
 
     def arrays(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
         """Columns of one query as numpy arrays."""
-        found: dict[str, NDArray[Any]] = self._db.execute(query, parameters).fetchnumpy()
+        with interruptible():
+            found: dict[str, NDArray[Any]] = self._db.execute(query, parameters).fetchnumpy()
         return found
 
     def load(self, task: Task, record: Submission, splits: Arrays | None, predictions: Arrays | None) -> None:
@@ -75,7 +78,8 @@ class Warehouse:
 
     def _create(self, name: str, columns: dict[str, pa.Array]) -> None:
         self._db.register("incoming", pa.table(columns))
-        self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
+        with interruptible():
+            self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
         self._db.unregister("incoming")
 
     def _splits(self, task: Task, splits: Arrays) -> None:

@@ -1,8 +1,11 @@
 """Stage 0: bytes, files, tables and records can be read. Intake sees; these rules say."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from protocol import EDITION
 from protocol.facts import Problem
-from protocol.findings import Finding, Level
+from protocol.findings import Finding, Level, counted
 from protocol.rules import Result, Rule, all_rules
 from protocol.submission import Submission
 from protocol.task import Task
@@ -235,6 +238,42 @@ class MVC017(Rule):
             for waiver in record.waivers
             if (saw := _refusal(waiver.rule, rules))
         ]
+
+
+class MVC018(Rule):
+    """Text of the example is left in the records"""
+
+    slug = "example-text-left"
+    level = Level.NOTE
+    why = "A record that still speaks of the example describes no study (Table 1)."
+    mend = "Replace every text that begins with EXAMPLE."
+
+    @staticmethod
+    def check(task: Task, record: Submission) -> Result:
+        documents = (("task.yaml", task), ("submission.yaml", record))
+        left = [
+            where
+            for file, document in documents
+            for where, text in texts_of(document.model_dump(mode="json"), file)
+            if text.startswith("EXAMPLE")
+        ]
+        if not left:
+            return []
+        return [
+            Finding(left[0], f"{counted(len(left), 'text')} of the example", "your own text", len(left), tuple(left))
+        ]
+
+
+def texts_of(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    """Every text in a record with the place where it stands (``file: key.key``)."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from texts_of(item, f"{where}.{key}" if ": " in where else f"{where}: {key}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item, where)
 
 
 def _refusal(rule_id: str, rules: dict[str, type[Rule]]) -> str:

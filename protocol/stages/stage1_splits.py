@@ -9,6 +9,7 @@ from protocol.submission import Submission
 from protocol.task import Task
 
 FOUR = "('train', 'val', 'calib', 'test')"
+EVALUATED = "SELECT DISTINCT image FROM splits WHERE split IN ('test', 'external')"
 # Images that lie in two of the four splits, by identifier or by content: owned by MVC102.
 SHARED_IMAGES = f"""
     SELECT image FROM splits WHERE split IN {FOUR} GROUP BY image HAVING count(DISTINCT split) > 1

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from protocol.facts import Sql, Table
 from protocol.findings import Finding, Level, counted
 from protocol.rules import Result, Rule
-from protocol.submission import Recipe, Submission
+from protocol.stages.stage1_splits import EVALUATED
+from protocol.submission import Model, Recipe, Submission
 from protocol.task import Task
 
 # Table 1: architecture, preprocessing, augmentation, stopping rule; 3.2: weight decay and augmentation are rarely told.
@@ -14,6 +15,12 @@ TRAINED_FIELDS = (
     "weight_decay", "batch_size", "epochs", "stopping_rule", "selected_on",
 )  # fmt: skip
 ZERO_SHOT_FIELDS = ("architecture", "pretrained_weights", "preprocessing")
+
+
+def _members_declared(ensemble: Model, record: Submission) -> bool:
+    """True when every member (``model`` or ``model/seed``) is another declared model."""
+    others = {model.name for model in record.models if model.name != ensemble.name}
+    return all(member.partition("/")[0] in others for member in ensemble.members)
 
 
 def _blank(recipe: Recipe, name: str) -> bool:
@@ -34,7 +41,7 @@ class MVC201(Rule):
     def check(record: Submission) -> Result:
         found = []
         for model in record.models:
-            if model.kind == "ensemble" and model.recipe is None and len(record.models) > 1:
+            if model.kind == "ensemble" and model.recipe is None and _members_declared(model, record):
                 continue  # its members carry the recipe
             wanted = ZERO_SHOT_FIELDS if model.kind == "zero-shot" else TRAINED_FIELDS
             blank = [name for name in wanted if _blank(record.recipe_of(model), name)]
@@ -119,12 +126,13 @@ class MVC205(Rule):
     requires = frozenset({"MVC401"})
 
     @staticmethod
-    def check(task: Task, record: Submission, predictions: Table, sql: Sql) -> Result:
+    def check(task: Task, record: Submission, splits: Table, predictions: Table, sql: Sql) -> Result:
         columns = ", ".join(task.probability_columns)
         deterministic = [model.name for model in record.models if model.deterministic]
         rows = sql(
             f"""WITH marks AS (
-                SELECT run, count(*) AS n, bit_xor(hash(image, {columns})) AS mark FROM predictions GROUP BY run)
+                SELECT run, count(*) AS n, bit_xor(hash(image, {columns})) AS mark
+                FROM predictions SEMI JOIN ({EVALUATED}) AS wanted USING (image) GROUP BY run)
             SELECT model, string_agg(seed, ' and ' ORDER BY seed) FROM marks JOIN runs USING (run)
             WHERE calibrator = 'none' AND NOT list_contains(?, model)
             GROUP BY model, n, mark HAVING count(*) > 1 ORDER BY model""",

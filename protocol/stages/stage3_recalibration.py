@@ -129,11 +129,15 @@ class MVC308(Rule):
     requires = frozenset({"MVC105"})
 
     @staticmethod
-    def check(record: Submission, predictions: Table, sql: Sql) -> Result:
+    def check(record: Submission, splits: Table, predictions: Table, sql: Sql) -> Result:
         if not _maps(record):
             return NotApplicable("no calibrator but none is declared")
         cross = record.calibration.cross_fit is not None
         fitted = "split = 'train' AND fold IS NOT NULL" if cross else "split = 'calib'"
+        if cross and not sql(f"SELECT 1 FROM splits WHERE {fitted} LIMIT 1"):
+            return [
+                Finding(f"{splits.file}: fold", "no train image with a fold", "the fold of every out-of-fold image")
+            ]
         rows = sql(
             f"""SELECT model, seed, image_id
             FROM (SELECT run, model, seed FROM runs SEMI JOIN declared_runs USING (model, seed, calibrator)

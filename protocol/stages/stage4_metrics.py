@@ -7,11 +7,11 @@ from protocol.facts import ClaimCheck, Sql, Table
 from protocol.findings import Finding, Level, NotApplicable, counted
 from protocol.rules import Result, Rule
 from protocol.stages.stage0_intake import Problems, findings_for
+from protocol.stages.stage1_splits import EVALUATED
 from protocol.submission import Claim, Submission
 from protocol.tables import OUTCOME_NAMES, bare
 from protocol.task import Task
 
-EVALUATED = "SELECT DISTINCT image FROM splits WHERE split IN ('test', 'external')"
 # A claim is recomputed only where every run has one row an evaluated image and every slice is there.
 SCORABLE = frozenset(
     {

@@ -88,12 +88,13 @@ class MVC603(Rule):
                 continue
             alias = f"g_{splits.extras.index(column)}"
             rows = sql(
-                f"""SELECT DISTINCT {alias} FROM splits
-                WHERE split IN ('test', 'external') AND {alias} IS NOT NULL ORDER BY 1"""
+                f"""SELECT DISTINCT split, {alias} FROM splits
+                WHERE split IN ('test', 'external') AND {alias} IS NOT NULL ORDER BY ALL"""
             )
-            present = {level for (level,) in rows}
+            present = {level for _, level in rows}
+            tested = {level for split, level in rows if split == "test"}
             odd = [f"level {level} is not declared" for level in sorted(present - set(levels))]
-            odd += [f"level {level} is not in test or external" for level in levels if level not in present]
+            odd += [f"level {level} is not in test" for level in levels if level not in tested]
             if odd:
                 found.append(Finding(where, "; ".join(odd[:3]), f"levels {', '.join(levels)}", len(odd), tuple(odd)))
         return found
@@ -104,7 +105,7 @@ class MVC604(Rule):
 
     slug = "declaration-changed"
     why = "What is fixed in advance can't be changed once the test set was seen (Table 1; protocol, 3.6)."
-    mend = "Run mvc declare before the analysis; if the plan must change, declare anew and say so."
+    mend = "Run mvc declare before the analysis; if the plan must change, mvc declare --force declares anew, dated now."
 
     @staticmethod
     def check(task: Task, record: Submission, splits: Table, lock: Declaration | None, files: dict[str, str]) -> Result:

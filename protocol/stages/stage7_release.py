@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from protocol.facts import Sql, Table
 from protocol.findings import Finding, counted
 from protocol.rules import Result, Rule
-from protocol.stages.stage0_intake import Problems
-from protocol.stages.stage4_metrics import EVALUATED
+from protocol.stages.stage0_intake import Problems, texts_of
+from protocol.stages.stage1_splits import EVALUATED
 from protocol.submission import Artefact, Submission
 from protocol.tables import PERSONAL_NAMES, bare
 
@@ -128,8 +127,9 @@ class MVC704(Rule):
         places += [(name, f"SELECT DISTINCT g_{i} FROM splits") for i, name in enumerate(splits.extras)]
         for column, query in places:
             found += _personal(f"{splits.file}: {column}", [str(value) for (value,) in sql(query) if value is not None])
-        for where, text in _free_text(record.model_dump(mode="json"), "submission.yaml"):
-            found += _personal(where, [text], note=True)
+        for where, text in texts_of(record.model_dump(mode="json"), "submission.yaml"):
+            if not EXEMPT_FIELDS & set(where.partition(": ")[2].split(".")):
+                found += _personal(where, [text], note=True)
         return found
 
 
@@ -141,18 +141,6 @@ def _personal(where: str, values: list[str], note: bool = False) -> list[Finding
             # The value itself is not repeated: a report must not spread what it warns of.
             found.append(Finding(where, f"{what} in {len(hits)} values", "no personal data", len(hits), note=note))
     return found
-
-
-def _free_text(value: Any, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield where, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key not in EXEMPT_FIELDS:
-                yield from _free_text(item, f"{where}: {key}" if where == "submission.yaml" else f"{where}.{key}")
-    elif isinstance(value, list):
-        for item in value:
-            yield from _free_text(item, where)
 
 
 class MVC705(Rule):

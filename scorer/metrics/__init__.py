@@ -73,7 +73,7 @@ class Point:
 
     ``class_`` is None where no one class is meant (and for the positive class of a binary task); ``n_events`` counts
     the images of the class, None where no one class is meant. ``bins_used`` is None for metrics without bins and for
-    means over classes.
+    means over classes. ``resamplable`` is false where it, or a class that it is a mean of, has fewer than two patients.
     """
 
     metric: str
@@ -86,6 +86,7 @@ class Point:
     n_patients: int
     n_events: int | None
     reason: str | None
+    resamplable: bool = True
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ class Plan:
         """The metrics under weights of one."""
         values, used = self.evaluate(np.ones((1, self.patients)))
         binned = {place for column in self.columns for place in column.ece}
+        parts = dict(self.means)
         return [
             Point(
                 metric=heading.metric,
@@ -179,6 +181,7 @@ class Plan:
                 n_patients=heading.cases.n_patients,
                 n_events=heading.cases.events,
                 reason=heading.reason,
+                resamplable=all(self.headings[part].cases.n_patients > 1 for part in (i, *parts.get(i, ()))),
             )
             for i, heading in enumerate(self.headings)
         ]

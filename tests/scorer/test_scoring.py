@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scorer import bootstrap, metrics
 from scorer.bootstrap import draws_for
 from scorer.metrics import Kind, plan_for
-from scorer.scoring import Cohort, Row, Run, Scores, claim_value, point_values, score, slices_of
+from scorer.scoring import Cohort, Row, Run, Scores, point_values, score, slices_of
 
 Floats = NDArray[np.float64]
 NAMES = {"binary": ["no", "yes"], "multiclass": ["a", "b", "c"], "multilabel": ["a", "b", "c"]}
@@ -288,20 +288,6 @@ def test_a_reason_stands_beside_every_nan_and_only_there(kind: Kind) -> None:
     cohort, tables = make(kind, n=12, seed=4)
     for row in run_all(kind, cohort, tables, 10).rows:
         assert any(math.isnan(v) for v in (row.value, row.lo, row.hi)) == (row.reason is not None), row
-
-
-def test_claims_are_the_rows_of_score() -> None:
-    cohort, tables = make("multiclass")
-    scores = run_all("multiclass", cohort, tables)
-    both = [tables[run] for run in RUNS[:2]]
-    for p_by_seed, seed in ((both, "mean"), (both[:1], "1")):
-        claim = claim_value(
-            "multiclass", NAMES["multiclass"], cohort, p_by_seed, "auroc", "b", ("test", "all"), "k", 50
-        )
-        row = pick(scores, model="m", calibrator="none", slice="all", seed=seed, metric="auroc", class_="b")
-        assert (claim.value, claim.lo, claim.hi, claim.n_draws) == (row.value, row.lo, row.hi, 50)
-    with pytest.raises(ValueError, match="no value of 'brier_binary'"):
-        claim_value("multiclass", NAMES["multiclass"], cohort, both, "brier_binary", None, ("test", "all"), "k", 2)
 
 
 def test_each_run_is_read_once_and_told_once() -> None:

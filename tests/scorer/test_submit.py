@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from protocol.canonical import sha256_hex
 from protocol.findings import Status
 from protocol.types import Kind
-from scorer.ledger import EventKind, Ledger
+from scorer.ledger import EventKind, Ledger, LedgerBusy
 from scorer.results import read_metrics
 from scorer.submit import SubmitError, submit
 from submission.crate import verify_manifest
@@ -52,7 +52,7 @@ def test_an_accepted_submission_is_scored_sealed_and_recorded(kind: Kind, tmp_pa
         assert ledger.verify() == ()
         (event,) = ledger.events()
         assert (event.kind, event.submission, event.task) == (EventKind.ACCEPTED, "example-1", f"example-{kind}")
-        assert event.payload["results"]["metrics.parquet"] == card["metrics_sha256"]
+        assert event.payload["outputs"]["results/metrics.parquet"] == card["metrics_sha256"]
         assert ledger.metrics().num_rows == len(rows)
 
 
@@ -157,13 +157,66 @@ def test_predictions_of_another_name(tmp_path: Path) -> None:
     assert verify_manifest(folder) == ()
 
 
+def test_the_submitters_own_results_are_left_alone(tmp_path: Path) -> None:
+    folder = write(quick(), tmp_path / "mine")
+    (folder / "results").mkdir()
+    (folder / "results" / "mine.csv").write_text("x")
+    assert submit(folder, ledger=tmp_path / "mvc.duckdb").verdict.accepted
+    assert (folder / "results" / "mine.csv").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["results/train.py", "submission.json", "ro-crate-metadata.json"])
+def test_a_record_can_not_name_what_we_write(name: str, tmp_path: Path) -> None:
+    draft = quick()
+    draft.lock = False
+    draft.record["release"]["code"] = {"file": name}
+    draft.files[name] = b"code"
+    verdict = submit(write(draft, tmp_path / "mine"), ledger=tmp_path / "mvc.duckdb").verdict
+    assert [result.rule for result in verdict.rejecting] == ["MVC009"]
+    assert (tmp_path / "mine" / name).read_bytes() == b"code"
+
+
+def test_two_zips_do_not_share_a_folder(tmp_path: Path) -> None:
+    folder = write(quick(), tmp_path / "mine")
+    archive = Path(shutil.make_archive(str(tmp_path / "z" / "bundle"), "zip", folder))
+    assert submit(archive, ledger=tmp_path / "mvc.duckdb").verdict.accepted
+    with pytest.raises(SubmitError, match="exists and is not empty"):
+        submit(archive, ledger=tmp_path / "mvc.duckdb")
+    assert (
+        submit(archive, ledger=tmp_path / "mvc.duckdb", out=tmp_path / "z" / "again").folder == tmp_path / "z" / "again"
+    )
+
+
+def test_a_busy_ledger_leaves_the_bundle_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(quick(), tmp_path / "mine")
+    before = sorted(folder.rglob("*"))
+
+    def busy(*_: object, **__: object) -> None:
+        raise LedgerBusy("held by another program")
+
+    monkeypatch.setattr(Ledger, "append", busy)
+    with pytest.raises(LedgerBusy):
+        submit(folder, ledger=tmp_path / "mvc.duckdb")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_intervals_are_the_editions_whatever_the_record_declares(tmp_path: Path) -> None:
+    draft = quick()
+    draft.record["uncertainty"] |= {"level": 0.6, "method": "basic"}
+    usual, narrow = write(quick(), tmp_path / "usual"), write(draft, tmp_path / "narrow")
+    rows = []
+    for folder in (usual, narrow):
+        assert submit(folder, ledger=tmp_path / "mvc.duckdb").verdict.accepted
+        rows.append(read_metrics(folder / "results" / "metrics.parquet"))
+    assert rows[0] == rows[1]
+
+
 def test_an_output_that_can_not_be_made_is_said(tmp_path: Path) -> None:
     folder = write(quick(), tmp_path / "mine")
     (tmp_path / "file").touch()
-    with pytest.raises(SubmitError, match="can't be written"):
+    with pytest.raises(SubmitError, match="exists and is not empty"):
         submit(folder, ledger=tmp_path / "mvc.duckdb", out=tmp_path / "file")
-    with Ledger.open(tmp_path / "mvc.duckdb", read_only=True) as ledger:
-        assert ledger.events() == ()
+    assert not (tmp_path / "mvc.duckdb").exists()
 
 
 def test_unavailable_patients_give_intervals_by_image(tmp_path: Path) -> None:
