@@ -16,13 +16,14 @@ from protocol.facts import Problem
 from protocol.submission import Submission
 from protocol.task import Task
 from submission.archive import unpack
-from submission.yaml_io import MAX_BYTES, parse_record
+from submission.yaml_io import MAX_BYTES, claimed_name, parse_record
 
 TASK_FILE = "task.yaml"
 RECORD_FILE = "submission.yaml"
 LOCK_FILE = "declaration.lock"
 PREDICTIONS_FILES = ("predictions.parquet", "predictions.csv")
 MANIFEST_FILE = "ro-crate-metadata.json"
+CALIBRATORS_FILE = "calibrators.json"
 CANONICAL_FILE = "submission.json"
 RESULTS_FOLDER = "results"
 MAX_TABLE_BYTES = 8 << 30
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 
 class NoBundleError(ValueError):
-    """There is nothing at the path that the user gave."""
+    """There is no bundle at the path that the user gave."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Bundle:
     """What was found. ``files`` maps each file that the record refers to onto its SHA-256.
 
     ``task``, ``record`` and ``calibrators`` are None where they could not be read, which ``missing`` explains;
-    ``lock`` is None both when absent and when unreadable (then ``missing`` has it too).
+    ``lock`` is None both when absent and when unreadable (then ``missing`` has it too). ``claimed_id`` is what the
+    record calls itself, also where it does not fit its model; '' where that is no name.
     """
 
     root: Path
@@ -55,16 +57,23 @@ class Bundle:
     calibrators: tuple[FittedCalibrator, ...] | None
     missing: Mapping[str, str] = field(default_factory=dict)
     archive: Path | None = None
+    claimed_id: str = ""
 
 
 def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle:
     """Read the bundle at ``path``: a folder, a zip of one, or its predictions file.
 
     ``scratch`` is an empty folder to unpack into; ``record`` overrides ``submission.yaml``.
-    Raises NoBundleError when there is nothing at ``path``.
+    Raises NoBundleError when there is no bundle at ``path``, or no file at ``record``.
     """
     if not path.exists():
         raise NoBundleError(f"{path}: no such file or folder")
+    if record is not None and not record.is_file():
+        raise NoBundleError(f"{record}: no such file; the record is a file such as {RECORD_FILE}")
+    if path.is_dir() and not any(os.path.lexists(path / name) for name in (TASK_FILE, RECORD_FILE, *PREDICTIONS_FILES)):
+        raise NoBundleError(f"{path} holds no bundle; mvc init makes one")
+    if path.is_file() and path.name in (TASK_FILE, RECORD_FILE, LOCK_FILE, CALIBRATORS_FILE):
+        raise NoBundleError(f"{path} is a part of a bundle: give the folder or the predictions file")
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     root, archive, named = path, None, None
@@ -88,6 +97,7 @@ class _Reader:
     files: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    claimed_id: str = ""
 
     def record(self, fact: str, adapter: TypeAdapter[T], file: str, limit: int, path: Path | None = None) -> T | None:
         """The record ``file`` as a model, or None with ``missing[fact]`` saying why."""
@@ -103,6 +113,8 @@ class _Reader:
             return None
         data = place.read_bytes()
         self.files[file] = hashlib.sha256(data).hexdigest()
+        if fact == "record":
+            self.claimed_id = claimed_name(data, file, "submission_id")
         outcome = parse_record(adapter, data, file)
         self.problems += outcome[1]
         if outcome[0] is None:
@@ -121,6 +133,10 @@ class _Reader:
         place = self.root / file
         saw = unreadable(place, self.root)
         offence, wanted = "unreadable-file", f"the file {file}"
+        if saw == "absent" and fact == "predictions":
+            wanted = " or ".join(PREDICTIONS_FILES) if file in PREDICTIONS_FILES else wanted
+        elif saw == "absent" and (other := _of_other_format(place)):
+            saw, wanted = f"absent, but {other} is there", f"the file {file}, or file: {other} in {RECORD_FILE}"
         if not saw and place.suffix.lower() in PICKLES:
             offence, saw, wanted = "pickle-refused", f"a {place.suffix} file", "Parquet or CSV"
         elif not saw and place.stat().st_size > MAX_TABLE_BYTES:
@@ -130,6 +146,12 @@ class _Reader:
             self.missing[fact] = f"{file} could not be read"
         else:
             self.digest(file)
+
+
+def _of_other_format(place: Path) -> str:
+    """The name of the same table in the other format, if it lies beside ``place``."""
+    other = place.with_suffix(".csv" if place.suffix == ".parquet" else ".parquet")
+    return "" if unreadable(other) else other.name
 
 
 def unreadable(place: Path, root: Path | None = None) -> str:
@@ -163,8 +185,12 @@ def _read(
     there = [name for name in PREDICTIONS_FILES if (reader.root / name).exists()]
     predictions = named or (there[0] if there else PREDICTIONS_FILES[0])
     if named is None and len(there) > 1:
-        notes = (*notes, f"{there[0]} is used and {there[1]} is not")
-    reader.table("predictions", predictions)
+        both = f"both {' and '.join(there)}"
+        wanted = f"one of them, or name the one that is meant: mvc check FOLDER/{there[1]}"
+        reader.problems.append(Problem("unreadable-file", "predictions", both, wanted))
+        reader.missing["predictions"] = f"{both} are there"
+    else:
+        reader.table("predictions", predictions)
     calibrators: tuple[FittedCalibrator, ...] | None = ()
     if record is None:
         for fact in ("splits", "calibrators"):
@@ -193,6 +219,7 @@ def _read(
         calibrators=calibrators,
         missing=reader.missing,
         archive=archive,
+        claimed_id=reader.claimed_id,
     )
 
 

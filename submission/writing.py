@@ -45,11 +45,18 @@ class Parts:
     calibrators: Sequence[FittedCalibrator] = ()
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes shared values out: our reader refuses aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def to_yaml(document: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> bytes:
     """``document`` as YAML in its own order, with a comment line before each key that ``comments`` names."""
     blocks = []
     for key, value in document.items():
-        block = yaml.safe_dump({key: value}, sort_keys=False, allow_unicode=True, width=100)
+        block = yaml.dump({key: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
         comment = (comments or {}).get(key)
         blocks.append(f"\n# {comment}\n{block}" if comment else block)
     return "".join(blocks).lstrip("\n").encode()

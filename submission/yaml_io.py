@@ -10,9 +10,10 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from protocol.declaration import Declaration
 from protocol.facts import Problem
 from protocol.submission import Printed, Waiver
-from protocol.types import ColumnName, FileName, Name, Sha256
+from protocol.types import ColumnName, FileName, Name, Record, Sha256
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
@@ -313,4 +314,8 @@ def _patterns() -> dict[str, str]:
         (Printed, "a number as text, such as '0.123' or '12.3%', of at most 12 decimals"),
     )
     patterns = {TypeAdapter(kind).json_schema()["pattern"]: said for kind, said in words}
-    return {**patterns, Waiver.model_json_schema()["properties"]["rule"]["pattern"]: "the id of a rule, such as MVC101"}
+    fields: tuple[tuple[type[Record], str, str], ...] = (
+        (Waiver, "rule", "the id of a rule, such as MVC101"),
+        (Declaration, "declared_at", "a time in UTC, such as 2026-01-31T12:00:00Z"),
+    )
+    return patterns | {model.model_json_schema()["properties"][name]["pattern"]: said for model, name, said in fields}

@@ -1,5 +1,7 @@
 """Column names: which submitted column is which of ours. Joined by name, never by position."""
 
+import difflib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +9,9 @@ from dataclasses import dataclass, field
 from protocol.facts import Problem
 from protocol.tables import OUTCOME_NAMES, PERSONAL_NAMES, PREDICTIONS_TEXT, SPLITS_OPTIONAL, bare, split_columns
 from protocol.task import Task
+
+# Names that pandas gives to an index, in Parquet and when a CSV is read back.
+INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
 
 
 @dataclass(frozen=True)
@@ -32,16 +37,31 @@ def colliding(names: Sequence[str], file: str) -> tuple[Problem, ...]:
     )
 
 
+def at(file: str, index: int) -> str:
+    """Where a row (from 0) stands: the line of a CSV file, whose first is the header, else the row from 1."""
+    return f"line {index + 2}" if is_csv(file) else f"row {index + 1}"
+
+
+def is_csv(file: str) -> bool:
+    """True where the name says CSV."""
+    return file.lower().endswith(".csv")
+
+
+def kind_wanted(name: str, kind: str) -> str:
+    """What a column is to hold, in words."""
+    return "the class index, from 0, in the order of task.yaml" if name.startswith("label") else kind
+
+
 def splits_columns(names: Sequence[str], task: Task, file: str, patient_ids: bool) -> Columns:
     """Resolve the columns of the split file; what is not ours is taken for a subgroup."""
     wanted = [n for n in split_columns(task) if patient_ids or n != "patient_id" or n in names]
     ours = [*wanted, *(name for name in SPLITS_OPTIONAL if name in names)]
     extras = [name for name in names if name not in ours]
     missing = [name for name in wanted if name not in names]
-    problems = _missing(missing, extras, file)
-    for name in [extra for extra in extras if not _is_plain(extra)]:
+    problems = [*_missing(missing, extras, file), *_index(names, extras, file)]
+    for name in [extra for extra in extras if not _is_plain(extra) and not INDEX.fullmatch(extra)]:
         problems.append(Problem("wrong-columns", f"{file}: {name}", "a column", "letters, digits and _ in the name"))
-    extras = [name for name in extras if _is_plain(name) and not _near(name, missing)]
+    extras = [name for name in extras if _is_plain(name) and not _like(name, missing)]
     return Columns({name: name for name in ours if name in names}, tuple(extras), None, tuple(problems))
 
 
@@ -59,8 +79,8 @@ def predictions_columns(names: Sequence[str], task: Task, file: str) -> Columns:
         used |= set(logits)
     rest = [name for name in rest if name not in used]
     missing = [name for name in fixed if name not in names]
-    problems = _missing(missing, rest, file)
-    rest = [name for name in rest if not _near(name, missing)]
+    problems = [*_missing(missing, rest, file), *_index(names, rest, file)]
+    rest = [name for name in rest if not _like(name, missing) and not INDEX.fullmatch(name)]
     lacking = [] if spread else [name for name in task.probability_columns if name not in found]
     stray = [name for name in rest if _looks_like_probability(name)]
     if lacking and any(_near(name, lacking) for name in rest):
@@ -100,10 +120,36 @@ def _probabilities(names: Sequence[str], task: Task) -> tuple[dict[str, str], st
 def _missing(missing: Sequence[str], rest: Sequence[str], file: str) -> list[Problem]:
     problems = []
     for name in missing:
-        near = [other for other in rest if _near(other, [name])]
+        near = [other for other in rest if _near(other, [name])] or [other for other in rest if _like(other, [name])]
         saw = f"no such column, but {near[0]}" if near else "no such column"
         problems.append(Problem("wrong-columns", f"{file}: {name}", saw, f"the column {name}"))
     return problems
+
+
+def _index(names: Sequence[str], rest: Sequence[str], file: str) -> list[Problem]:
+    """An index that pandas wrote as if it were a column."""
+    return [
+        Problem(
+            "wrong-columns",
+            f"{file}: {name or f'column {names.index(name) + 1}'}",
+            "an index column" if name else "a column without a name",
+            "no such column: write with index=False",
+        )
+        for name in rest
+        if INDEX.fullmatch(name)
+    ]
+
+
+def _like(name: str, wanted: Sequence[str]) -> bool:
+    """True where ``name`` may be meant for one of ``wanted``: image for image_id, models for model."""
+    return any(_alike(bare(name), bare(other)) for other in wanted)
+
+
+def _alike(name: str, other: str) -> bool:
+    if re.findall(r"\d+", name) != re.findall(r"\d+", other):
+        return False  # p_1 is not meant for p_10
+    starts = min(len(name), len(other)) >= 4 and (name.startswith(other) or other.startswith(name))
+    return starts or difflib.SequenceMatcher(None, name, other).ratio() >= 0.8
 
 
 def _near(name: str, wanted: Sequence[str]) -> bool:

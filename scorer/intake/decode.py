@@ -21,8 +21,8 @@ from protocol.findings import MAX_SAMPLES, counted
 from protocol.tables import PREDICTIONS_TEXT, predictions_schema, splits_schema
 from protocol.task import Task
 from scorer.intake import NULL
-from scorer.intake.columns import Columns, predictions_columns, splits_columns
-from scorer.intake.opening import Refused, open_table
+from scorer.intake.columns import Columns, at, predictions_columns, splits_columns
+from scorer.intake.opening import PERCENT, Refused, open_table
 from scorer.intake.validating import validate
 
 MAX_TEXT = 200
@@ -93,7 +93,8 @@ def _predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -> Deco
     precision = {name: _precision(raw[name]) for name in raw if name.startswith(("p_", "z_"))}
     frame = _frame({name: _plain(raw[name], name in PREDICTIONS_TEXT) for name in raw}, text=pl.Categorical)
     logits = tuple(name for name in raw if name.startswith("z_"))
-    problems = validate(frame, predictions_schema(task, logits, "fold" in raw), file)
+    problems, frame = _percent(frame, task, file)
+    problems += validate(frame, predictions_schema(task, logits, "fold" in raw), file)
     arrays, values, bad = _arrays(frame, file)
     problems += bad
     usable = not [p for p in problems if p.offence != "probability-not-finite"]
@@ -150,7 +151,43 @@ def _frame(columns: Mapping[str, pa.ChunkedArray], text: Any) -> pl.DataFrame:
         for name, kind in frame.schema.items()
         if kind == pl.Int64 and name.startswith(("p_", "z_"))
     ]
-    return frame.with_columns(*casts, *whole)
+    return frame.with_columns(*casts, *whole, *_counts(frame))
+
+
+def _counts(frame: pl.DataFrame) -> list[pl.Expr]:
+    """Labels, folds and seeds that pandas made real numbers (beside nulls) or truth values: whole numbers again."""
+    casts = []
+    for name, kind in frame.schema.items():
+        label = name == "label" or name.startswith("label_")
+        if kind == pl.Boolean and label:
+            casts.append(pl.col(name).cast(pl.Int64))
+        elif kind == pl.Float64 and (label or name in ("fold", "seed")):
+            values = frame[name].fill_nan(None).drop_nulls()
+            if ((values == values.floor()) & (values.abs() < 2**53)).all():
+                casts.append(pl.col(name).fill_nan(None).cast(pl.Int64))
+    return casts
+
+
+def _percent(frame: pl.DataFrame, task: Task, file: str) -> tuple[list[Problem], pl.DataFrame]:
+    """Percent for probabilities: said once for the table, which goes on divided so that the rest is still seen."""
+    names = list(task.probability_columns)
+    if any(frame.schema[name] != pl.Float64 for name in names):
+        return [], frame
+    columns = frame.lazy().select(pl.col(names).fill_nan(None))
+    ends = columns.select(low=pl.min_horizontal(pl.all().min()), top=pl.max_horizontal(pl.all().max())).collect()
+    low, top = ends.row(0)
+    if top is None or low < 0 or not 1.5 < top <= 100:
+        return [], frame
+    largest = columns.select(largest=pl.max_horizontal(names)).collect()["largest"]
+    above = (largest > 1).fill_null(False)
+    if 2 * int(above.sum()) <= frame.height:
+        return [], frame
+    rows = np.flatnonzero(above.to_numpy())
+    samples = tuple(f"{at(file, int(row))}: {largest[int(row)]:.6g}" for row in rows[:MAX_SAMPLES])
+    where = f"{file}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+    saw = f"{samples[0]}; {PERCENT}"
+    problem = Problem("probability-not-finite", where, saw, "a finite number from 0 to 1", len(rows), samples)
+    return [problem], frame.with_columns(pl.col(names) / 100)
 
 
 def _spread(column: pa.ChunkedArray, name: str, task: Task, file: str) -> dict[str, pa.ChunkedArray]:
@@ -217,7 +254,7 @@ def _row_sums(
     renormalised = int((off > 1e-6).sum()) - len(bad)
     if not len(bad):
         return [], renormalised
-    samples = tuple(f"row {row + 1}: {total[row]:.9g}" for row in bad[:MAX_SAMPLES])
+    samples = tuple(f"{at(file, int(row))}: {total[row]:.9g}" for row in bad[:MAX_SAMPLES])
     saw = f"{counted(len(bad), 'row')}: {samples[0]}"
     return [
         Problem("probabilities-do-not-sum-to-one", file, saw, f"1 within {allowed:.1e}", len(bad), samples)

@@ -1,11 +1,12 @@
 """Starts the decoding process for a bundle and takes back what it wrote, trusting none of it."""
 
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,13 @@ def decode(bundle: Bundle, folder: Path) -> Intake:
         return Intake()
     with contextlib.ExitStack() as stack:
         opened: dict[str, dict[str, Any] | None] = dict.fromkeys(names)
+        changed = set()
         for table, file in wanted.items():
-            # Opened once, here, without following links: the child decodes the bytes that were digested.
-            fd = os.open(bundle.root / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:  # opened once, here, without following links: the child is handed this very file
+                fd = os.open(bundle.root / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                changed.add(table)
+                continue
             stack.callback(os.close, fd)
             opened[table] = {"fd": fd, "file": file}
         job = {
@@ -86,7 +91,16 @@ def decode(bundle: Bundle, folder: Path) -> Intake:
             **opened,
         }
         stopped = _run(job, [slot["fd"] for slot in opened.values() if slot is not None])
-    return _collect(folder, wanted, stopped)
+        # What was digested before is still there after the child has read it: a digest is of the decoded bytes.
+        changed |= {t for t, slot in opened.items() if slot and _digest(slot["fd"]) != bundle.files[slot["file"]]}
+    return _collect(folder, wanted, stopped, changed)
+
+
+def _digest(fd: int) -> str:
+    """SHA-256 of the whole open file."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    with open(fd, "rb", closefd=False) as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
@@ -114,7 +128,7 @@ def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
     return ""
 
 
-def _collect(folder: Path, wanted: Mapping[str, str], stopped: str) -> Intake:
+def _collect(folder: Path, wanted: Mapping[str, str], stopped: str, changed: Set[str]) -> Intake:
     result: dict[str, Any] = {}
     place = folder / "result.json"
     if place.is_file() and place.stat().st_size <= MAX_RESULT:
@@ -125,6 +139,11 @@ def _collect(folder: Path, wanted: Mapping[str, str], stopped: str) -> Intake:
     missing: dict[str, str] = {}
     halted = False
     for table, file in wanted.items():
+        if table in changed:
+            saw = "the file changed while it was read"
+            problems.append(Problem("unreadable-file", file, saw, "a file at rest"))
+            missing[table] = f"{file} changed while it was read"
+            continue
         part = result.get(table)
         if part is None:
             if not halted:  # what comes after the table that stopped the process was not tried

@@ -1,5 +1,6 @@
 """Opening a submitted table: its column names first, and its columns only when names and row count are in order."""
 
+import re
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 
 from protocol.facts import Problem
 from protocol.findings import MAX_SAMPLES
-from scorer.intake.columns import colliding
+from scorer.intake.columns import at, colliding, is_csv, kind_wanted
 
+PERCENT = "looks like percent: divide by 100"
 Reader = Callable[[list[str], set[str]], pa.Table]
 
 
@@ -31,7 +33,7 @@ def open_table(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], R
         raise Refused(Problem("unreadable-file", file, "an empty file", "a table"))
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise Refused(Problem("pickle-refused", file, "a pickle", "Parquet or CSV"))
-    if file.lower().endswith(".csv"):
+    if is_csv(file):
         names, rows, reader = _open_csv(source, file)
     elif head != b"PAR1":
         raise Refused(Problem("unreadable-file", file, f"no Parquet (it starts with {head!r})", "a Parquet file"))
@@ -68,22 +70,57 @@ def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
 def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
     header = source.readline(1 << 20)
     source.seek(0)
-    first = pa.csv.read_csv(pa.BufferReader(header), read_options=_csv_names()).to_pylist()
-    listed = [str(name) for name in (first[0].values() if first else ())]
+    listed = _header(header)
+    if len(listed) == 1:
+        for mark, shown in ((";", ";"), ("\t", "tabs"), ("|", "|")):
+            if mark in listed[0]:
+                raise Refused(Problem("unreadable-file", file, f"columns separated by {shown}", "commas"))
     if colliding(listed, file):
         return listed, 1, lambda wanted, text: pa.table({})
     options = pa.csv.ConvertOptions(column_types=dict.fromkeys(listed, pa.string()), strings_can_be_null=False)
-    table = pa.csv.read_csv(source, convert_options=options)
+    try:
+        table = pa.csv.read_csv(source, convert_options=options)
+    except pa.ArrowInvalid as error:
+        found = re.search(r"Expected (\d+) columns, got (\d+): (.*)", str(error))
+        if found is None:
+            raise
+        saw = f"{found[2]} values under {found[1]} column names: {found[3][:120]}"
+        wanted = "a value per column, with commas between them and a point before decimals"
+        raise Refused(Problem("unreadable-file", file, saw, wanted)) from None
 
     def read(wanted: list[str], text: set[str]) -> pa.Table:
-        columns = {name: table[name] if name in text else _numbers(table[name], name, file) for name in wanted}
+        columns: dict[str, pa.ChunkedArray] = {}
+        problems: list[Problem] = []
+        for name in wanted:
+            try:
+                columns[name] = table[name] if name in text else _numbers(table[name], name, file)
+            except Refused as refused:
+                problems += refused.problems
+        if problems:
+            raise Refused(*_joined(problems, file))
         return pa.table(columns)
 
     return listed, table.num_rows, read
 
 
-def _csv_names() -> pa.csv.ReadOptions:
-    return pa.csv.ReadOptions(autogenerate_column_names=True)
+def _header(line: bytes) -> list[str]:
+    """Names in the first line, all of them as text."""
+    names = pa.csv.ReadOptions(autogenerate_column_names=True)
+    count = pa.csv.read_csv(pa.BufferReader(line), read_options=names).num_columns
+    types = pa.csv.ConvertOptions(column_types={f"f{n}": pa.string() for n in range(count)}, strings_can_be_null=False)
+    first = pa.csv.read_csv(pa.BufferReader(line), read_options=names, convert_options=types).to_pylist()
+    return [str(name) for name in (first[0].values() if first else ())]
+
+
+def _joined(problems: list[Problem], file: str) -> list[Problem]:
+    """Percent signs in several columns are one problem."""
+    percent = [p for p in problems if p.saw.endswith(PERCENT)]
+    if len(percent) < 2:
+        return problems
+    where = f"{file}: {', '.join(p.where.removeprefix(f'{file}: ') for p in percent)}"
+    first = percent[0]
+    joined = Problem(first.offence, where, first.saw, first.wanted, sum(p.count for p in percent), first.samples)
+    return [joined, *(p for p in problems if p not in percent)]
 
 
 def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
@@ -91,19 +128,42 @@ def _numbers(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
     frame = pl.DataFrame({"text": pl.from_arrow(column)})
     whole = name in ("seed", "fold") or name.startswith("label")
     empty = pl.col("text") == ""
-    value = pl.col("text").cast(pl.Int64 if whole else pl.Float64, strict=False)
-    frame = frame.with_columns(value=pl.when(empty).then(None).otherwise(value), row=pl.int_range(1, pl.len() + 1))
+    value = pl.coalesce(*_whole(name)) if whole else pl.col("text").cast(pl.Float64, strict=False)
+    if whole and name != "seed":  # pandas writes the labels that are not there so
+        empty |= pl.col("text").str.to_lowercase() == "nan"
+    frame = frame.with_columns(value=pl.when(empty).then(None).otherwise(value), row=pl.int_range(pl.len()))
     bad = frame.filter(pl.col("value").is_null() & ~empty)
     if bad.height:
-        samples = tuple(f"row {row}: {text[:40]!r}" for text, row in bad.select("text", "row").head(MAX_SAMPLES).rows())
-        kind = "whole numbers" if whole else "numbers"
-        raise Refused(
-            Problem("wrong-dtype", f"{file}: {name}", f"text such as {samples[0]}", kind, bad.height, samples)
-        )
+        shown = bad.select("text", "row").head(MAX_SAMPLES).rows()
+        samples = tuple(f"{at(file, row)}: {text[:40]!r}" for text, row in shown)
+        kind = kind_wanted(name, "whole numbers" if whole else "numbers")
+        saw, wanted = _meant(shown[0][0], f"text such as {samples[0]}", kind)
+        raise Refused(Problem("wrong-dtype", f"{file}: {name}", saw, wanted, bad.height, samples))
     if whole:
         return pa.chunked_array([frame["value"].to_arrow()])
     field_ = pa.field("value", pa.float64(), metadata={b"decimals": str(_decimals(frame)).encode()})
     return pa.chunked_array([pa.StructArray.from_arrays([frame["value"].to_arrow()], fields=[field_])])
+
+
+def _whole(name: str) -> list[pl.Expr]:
+    """Ways to read text as whole numbers without loss: 1, 1.0 as pandas writes it beside nulls, True as a label."""
+    text = pl.col("text")
+    real = text.cast(pl.Float64, strict=False)
+    ways = [text.cast(pl.Int64, strict=False), pl.when(real == real.floor()).then(real).cast(pl.Int64, strict=False)]
+    if name.startswith("label"):
+        ways.append(
+            text.str.to_lowercase().replace_strict({"true": 1, "false": 0}, default=None, return_dtype=pl.Int64)
+        )
+    return ways
+
+
+def _meant(text: str, saw: str, wanted: str) -> tuple[str, str]:
+    """Hints for numbers that were written otherwise."""
+    if re.fullmatch(r"\s*[0-9.,]+\s*%\s*", text):
+        return f"{saw}; {PERCENT}", wanted
+    if re.fullmatch(r"\s*[+-]?[0-9]*,[0-9]+\s*", text):
+        return f"{saw}: decimal commas", f"{wanted} with a decimal point"
+    return saw, wanted
 
 
 def _decimals(frame: pl.DataFrame) -> int:

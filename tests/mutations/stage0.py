@@ -126,6 +126,19 @@ def splits_absent(draft: Draft) -> None:
 
 
 @mutates("MVC001")
+def splits_in_the_other_format(draft: Draft) -> None:
+    def rename(folder: Path) -> None:
+        (folder / "splits.parquet").rename(folder / "splits.csv")
+
+    draft.after.append(rename)
+
+
+@mutates("MVC001")
+def predictions_twice(draft: Draft) -> None:
+    draft.after.append(overwrite("predictions.csv", draft.predictions.write_csv().encode()))
+
+
+@mutates("MVC001")
 def predictions_empty(draft: Draft) -> None:
     draft.after.append(overwrite("predictions.parquet", b""))
 
@@ -202,6 +215,40 @@ def number_for_text(draft: Draft) -> None:
 
 
 @mutates("MVC009")
+def word_that_yaml_takes_for_false(draft: Draft) -> None:
+    draft.declared = deepcopy(draft.record)
+    draft.after.append(lambda folder: replaced(folder / "submission.yaml", "team: ", "team: no # "))
+
+
+@mutates("MVC009")
+def seeds_not_listed(draft: Draft) -> None:
+    draft.declared = deepcopy(draft.record)
+    draft.record["models"][0]["seeds"] = 2
+
+
+@mutates("MVC009")
+def name_with_blanks(draft: Draft) -> None:
+    draft.declared = deepcopy(draft.record)
+    draft.record["submission_id"] = "our best model"
+
+
+@mutates("MVC009")
+def parameters_where_results_go(draft: Draft) -> None:
+    draft.declared = deepcopy(draft.record)
+    draft.record["calibration"]["parameters"] = "results/calibrators.json"
+
+
+@mutates("MVC009")
+def tab_in_record(draft: Draft) -> None:
+    append(draft, b"\nnotes:\n\tone: 1\n")
+
+
+@mutates("MVC009")
+def colon_in_record(draft: Draft) -> None:
+    append(draft, b"\nnotes: Chest: a study\n")
+
+
+@mutates("MVC009")
 def doubled_key(draft: Draft) -> None:
     append(draft, b"\nedition: '2026.1'\n")
 
@@ -258,6 +305,11 @@ def lock_malformed(draft: Draft) -> None:
     draft.after.append(overwrite("declaration.lock", json.dumps({"edition": "2026.1"}).encode()))
 
 
+def replaced(path: Path, old: str, new: str) -> None:
+    """Put ``new`` in the place of the first ``old``."""
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+
+
 def append(draft: Draft, data: bytes) -> None:
     """Add ``data`` to the record once it is sealed."""
 
@@ -301,3 +353,9 @@ def unknown_rule_waived(draft: Draft) -> None:
 @mutates("MVC015", disk=1 << 16)
 def more_rows_than_fit(draft: Draft) -> None:
     draft.predictions = pl.concat([draft.predictions] * 6)
+
+
+@mutates("MVC018")
+def text_of_the_example(draft: Draft) -> None:
+    draft.record["title"] = "EXAMPLE: a made-up submission"
+    draft.task["target"] = "EXAMPLE: what is predicted"

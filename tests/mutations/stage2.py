@@ -96,3 +96,17 @@ def pretraining_untold(draft: Draft) -> None:
 @mutates("MVC207", "multilabel")
 def overlap_untold(draft: Draft) -> None:
     draft.record["recipe"]["pretraining_test_overlap"] = ""
+
+
+@mutates("MVC201")
+def ensemble_of_nobody(draft: Draft) -> None:
+    draft.record["models"][0] |= {"kind": "ensemble", "members": ["nobody"], "pooling": "mean"}
+    del draft.record["recipe"]["augmentation"]
+
+
+@mutates("MVC205", "multiclass")
+def seed_copied_but_for_a_train_row(draft: Draft) -> None:
+    seed_copied(draft)
+    other = draft.splits.filter(pl.col("split") == "train")["image_id"][0]
+    row = draft.predictions.filter(rows_of(draft.predictions, seed=2, calibrator="none")).head(1)
+    draft.predictions = pl.concat([draft.predictions, row.with_columns(image_id=pl.lit(other))])

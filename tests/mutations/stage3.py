@@ -99,3 +99,10 @@ def entry_missing(draft: Draft) -> None:
 @mutates("MVC310", "multilabel")
 def finding_without_entry(draft: Draft) -> None:
     draft.calibrators = [c for c in draft.calibrators if (c.seed, c.calibrator, c.class_index) != (2, "isotonic", 1)]
+
+
+@mutates("MVC308", base=cross_fitted)
+def cross_fit_without_folds(draft: Draft) -> None:
+    train = draft.splits.filter(pl.col("split") == "train").select("image_id")
+    draft.splits = draft.splits.drop("fold")
+    draft.predictions = draft.predictions.drop("fold").join(train, on="image_id", how="anti")

@@ -106,3 +106,9 @@ def site_undeclared(draft: Draft) -> None:
     draft.splits = draft.splits.with_columns(
         site=pl.when(last_patient).then(pl.lit("third hospital")).otherwise("site")
     )
+
+
+@mutates("MVC603", "multiclass")
+def level_in_external_only(draft: Draft) -> None:
+    tested = pl.col("split") == "test"
+    draft.splits = draft.splits.with_columns(sex=pl.when(tested).then(pl.lit("female")).otherwise("sex"))

@@ -62,6 +62,54 @@ def upper_case_identifier(draft: Draft) -> None:
 
 
 @mutates("MVC002")
+def image_for_image_id(draft: Draft) -> None:
+    draft.predictions = draft.predictions.rename({"image_id": "image"})
+
+
+@mutates("MVC002")
+def index_of_pandas(draft: Draft) -> None:
+    draft.predictions = draft.predictions.with_row_index("__index_level_0__")
+
+
+@mutates("MVC002")
+def nameless_index_in_csv(draft: Draft) -> None:
+    as_csv(draft, draft.predictions.with_row_index("").write_csv())
+
+
+@mutates("MVC001")
+def semicolons_in_csv(draft: Draft) -> None:
+    as_csv(draft, separator=";")
+
+
+@mutates("MVC003")
+def decimal_commas_in_csv(draft: Draft) -> None:
+    comma = pl.col("p_1").round(4).cast(pl.String).str.replace(".", ",", literal=True)
+    as_csv(draft, draft.predictions.with_columns(comma).write_csv())
+
+
+@mutates("MVC003", "multiclass")
+def percent_signs_in_csv(draft: Draft) -> None:
+    as_csv(draft, draft.predictions.with_columns((pl.col("^p_.$") * 100).round(2).cast(pl.String) + "%").write_csv())
+
+
+@mutates("MVC401", "multiclass")
+def percent(draft: Draft) -> None:
+    draft.predictions = draft.predictions.with_columns((pl.col("^p_.$") * 100).round(2))
+
+
+@mutates("MVC003")
+def named_label(draft: Draft) -> None:
+    draft.splits = draft.splits.with_columns(
+        pl.col("label").replace_strict({0: "benign", 1: "malignant"}, default=None)
+    )
+
+
+@mutates("MVC016")
+def other_names_for_splits(draft: Draft) -> None:
+    draft.splits = draft.splits.with_columns(pl.col("split").replace({"train": "training", "val": "validation"}))
+
+
+@mutates("MVC002")
 def odd_subgroup_name(draft: Draft) -> None:
     draft.splits = draft.splits.with_columns(pl.lit("x").alias("age; DROP TABLE splits"))
 

@@ -7,7 +7,7 @@ import io
 import os
 import random
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ import pytest
 from protocol.findings import Status, Verdict
 from scorer.check import check
 from scorer.intake import jail
+from submission.bundle import NoBundleError, open_bundle
 from tests.builders import copy_of, good_submission, write
 from tests.mutations.tables import halved
-from tests.referee import quick_check, rejecting
+from tests.referee import quick_check, rejecting, result_of
 
 INTAKE = {f"MVC{number:03}" for number in range(1, 18)}
 
@@ -179,12 +180,54 @@ def test_a_zip_that_is_cut_is_refused(folder: Path) -> None:
     refused(quick_check(path), "MVC001")
 
 
-def test_an_empty_zip_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+def test_an_empty_zip_is_refused_and_an_empty_folder_is_no_bundle(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w"):
         pass
     refused(quick_check(tmp_path / "a.zip"), "MVC001")
     (tmp_path / "empty").mkdir()
-    refused(quick_check(tmp_path / "empty"), "MVC001")
+    with pytest.raises(NoBundleError):
+        quick_check(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("table", ["splits", "predictions"])
+def test_a_table_that_changes_while_it_is_read_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    run = jail._run
+    path = folder / f"{table}.parquet"
+
+    def rewriting(job: Mapping[str, Any], fds: Sequence[int]) -> str:
+        stopped = run(job, fds)
+        pq.write_table(pq.read_table(path).slice(0, 10), path)  # in place: the same file, other bytes
+        return stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jail, "_run", rewriting)
+        verdict = check(folder)
+    refused(verdict, "MVC001")
+    found = result_of(verdict, "MVC001").findings
+    assert [(f.where, f.saw) for f in found] == [(f"{table}.parquet", "the file changed while it was read")]
+
+
+def test_a_table_that_goes_before_it_is_read_is_refused(folder: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(folder, tmp_path)
+    (folder / "predictions.parquet").unlink()
+    (tmp_path / "arrays").mkdir()
+    intake = jail.decode(bundle, tmp_path / "arrays")
+    assert [(p.offence, p.where) for p in intake.problems] == [("unreadable-file", "predictions.parquet")]
+    assert intake.splits is not None
+    assert "predictions" in intake.missing
+
+
+def test_splits_may_be_a_csv_that_pandas_wrote(folder: Path) -> None:
+    splits = pq.read_table(folder / "splits.parquet").to_pylist()
+    lines = [",".join(splits[0]), *(",".join("" if v is None else str(v) for v in row.values()) for row in splits)]
+    (folder / "splits.csv").write_text("\n".join(lines) + "\n")
+    (folder / "submission.yaml").write_text(
+        (folder / "submission.yaml").read_text().replace("splits.parquet", "splits.csv")
+    )
+    assert "MVC001" not in rejecting(quick_check(folder))
+    assert "MVC003" not in rejecting(quick_check(folder))
 
 
 @pytest.mark.parametrize(

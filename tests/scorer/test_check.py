@@ -15,6 +15,7 @@ from protocol.engine import HIDDEN_LABELS
 from protocol.findings import Outcome, Status, Verdict
 from protocol.rules import all_rules
 from protocol.types import Kind
+from scorer import claims, scoring
 from scorer.check import check, examine
 from splits import attack
 from submission.bundle import NoBundleError
@@ -264,3 +265,27 @@ def test_claims_wait_until_everything_can_be_scored(key: str, tmp_path: Path) ->
     assert result_of(verdict, "MVC407").outcome is Outcome.SKIPPED
     assert result_of(verdict, "MVC503").outcome is Outcome.SKIPPED
     assert not verdict.of(Outcome.CRASHED)
+
+
+def test_images_resampled_although_patients_are_known_are_noted(tmp_path: Path) -> None:
+    draft = good_submission()
+    draft.task["clustering_unit"] = draft.record["uncertainty"]["unit"] = "image"
+    verdict = quick_check(write(draft, tmp_path / "bundle"))
+    assert verdict.accepted
+    assert [finding.note for finding in result_of(verdict, "MVC501").findings] == [True]
+
+
+def test_many_claims_on_a_run_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft = claimed("binary")
+    first = draft.record["metrics"]["claims"][0]
+    draft.record["metrics"]["claims"] += [first | {"seed": seed, "interval": None} for seed in (1, 2, 3)] * 20
+    calls: list[object] = []
+
+    def counted(**arguments: Any) -> Any:
+        calls.append(arguments["slices"])
+        return scoring.score(**arguments)
+
+    monkeypatch.setattr(claims, "score", counted)
+    verdict = quick_check(write(draft, tmp_path / "bundle"))
+    assert not verdict.of(Outcome.CRASHED)
+    assert calls == [[("test", "all")]]

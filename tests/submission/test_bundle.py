@@ -87,24 +87,84 @@ def test_nothing_there_is_the_users_error(tmp_path: Path, scratch: Path) -> None
         open_bundle(tmp_path / "absent", scratch)
 
 
-def test_an_empty_folder_is_told_file_by_file(tmp_path: Path, scratch: Path) -> None:
+def test_a_folder_without_a_bundle_is_the_users_error(tmp_path: Path, scratch: Path) -> None:
     (tmp_path / "empty").mkdir()
-    bundle = open_bundle(tmp_path / "empty", scratch)
-    assert [(p.where, p.saw) for p in bundle.problems] == [
-        ("task.yaml", "absent"),
-        ("submission.yaml", "absent"),
-        ("predictions.parquet", "absent"),
+    (tmp_path / "empty" / "notes.txt").write_text("x")
+    with pytest.raises(NoBundleError, match="empty holds no bundle; mvc init makes one"):
+        open_bundle(tmp_path / "empty", scratch)
+
+
+def test_a_bare_folder_is_told_file_by_file(folder: Path, scratch: Path) -> None:
+    for name in ("submission.yaml", "predictions.parquet"):
+        (folder / name).unlink()
+    bundle = open_bundle(folder, scratch)
+    assert [(p.where, p.saw, p.wanted) for p in bundle.problems] == [
+        ("submission.yaml", "absent", "the file submission.yaml"),
+        ("predictions.parquet", "absent", "predictions.parquet or predictions.csv"),
     ]
-    assert set(bundle.missing) == {"task", "record", "predictions", "splits", "calibrators"}
+    assert set(bundle.missing) == {"record", "predictions", "splits", "calibrators"}
+
+
+@pytest.mark.parametrize("name", ["task.yaml", "submission.yaml", "declaration.lock", "calibrators.json"])
+def test_a_record_is_no_bundle(written: Path, scratch: Path, name: str) -> None:
+    with pytest.raises(NoBundleError, match="give the folder or the predictions file"):
+        open_bundle(written / name, scratch)
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "."])
+def test_a_named_record_that_is_no_file_is_the_users_error(written: Path, scratch: Path, name: str) -> None:
+    with pytest.raises(NoBundleError, match=r"no such file; the record is a file such as submission\.yaml"):
+        open_bundle(written, scratch, written / name)
 
 
 def test_csv_is_taken_where_there_is_no_parquet(folder: Path, scratch: Path) -> None:
+    (folder / "predictions.parquet").rename(folder / "predictions.csv")
+    bundle = open_bundle(folder, scratch)
+    assert bundle.predictions == "predictions.csv"
+    assert bundle.problems == ()
+
+
+def test_of_two_predictions_none_is_chosen_silently(folder: Path, scratch: Path) -> None:
     shutil.copy(folder / "predictions.parquet", folder / "predictions.csv")
     bundle = open_bundle(folder, scratch)
-    assert bundle.predictions == "predictions.parquet"
-    assert bundle.notes == ("predictions.parquet is used and predictions.csv is not",)
-    (folder / "predictions.parquet").unlink()
-    assert open_bundle(folder, scratch).predictions == "predictions.csv"
+    both = "both predictions.parquet and predictions.csv"
+    assert [(p.offence, p.where, p.saw) for p in bundle.problems] == [("unreadable-file", "predictions", both)]
+    assert "mvc check FOLDER/predictions.csv" in bundle.problems[0].wanted
+    assert bundle.missing == {"predictions": f"{both} are there"}
+    for name in ("predictions.parquet", "predictions.csv"):
+        named = open_bundle(folder / name, scratch)
+        assert (named.predictions, named.problems) == (name, ())
+
+
+def test_a_split_file_of_the_other_format_is_named(folder: Path, scratch: Path) -> None:
+    (folder / "splits.parquet").rename(folder / "splits.csv")
+    bundle = open_bundle(folder, scratch)
+    assert [(p.where, p.saw, p.wanted) for p in bundle.problems] == [
+        (
+            "splits.parquet",
+            "absent, but splits.csv is there",
+            "the file splits.parquet, or file: splits.csv in submission.yaml",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "claimed"),
+    [
+        (("", ""), "example-1"),
+        (("title:", "titel:"), "example-1"),
+        (("submission_id: ", "submission_id: a b "), ""),
+        (("submission_id: ", "submission_id: 1\nid: "), ""),
+        (("title:", "title: ["), ""),
+    ],
+)
+def test_an_invalid_record_keeps_its_name(folder: Path, scratch: Path, change: tuple[str, str], claimed: str) -> None:
+    text = (folder / "submission.yaml").read_text()
+    assert change[0] in text
+    (folder / "submission.yaml").write_text(text.replace(*change, 1))
+    bundle = open_bundle(folder, scratch)
+    assert (bundle.record is None) == bool(change[0])
+    assert bundle.claimed_id == claimed
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,41 @@ def test_a_fixed_column_is_missed_by_name(name: str) -> None:
     assert [problem.saw for problem in near.problems] == [f"no such column, but {name.upper()}"]
 
 
+@pytest.mark.parametrize(
+    ("missing", "near"),
+    [("image_id", "image"), ("seed", "seeds"), ("model", "models"), ("calibrator", "calibration")],
+)
+def test_a_column_that_is_meant_is_named(missing: str, near: str) -> None:
+    names = [name for name in (*FIXED, "p_1") if name != missing]
+    found = predictions_columns([*names, near], task_of("binary"), "p")
+    assert [(p.where, p.saw) for p in found.problems] == [(f"p: {missing}", f"no such column, but {near}")]
+
+
+def test_another_number_is_another_column() -> None:
+    found = splits_columns([*SPLITS, "label_0", "label_1", "label_3"], task_of("multilabel"), "s", True)
+    assert [(p.where, p.saw) for p in found.problems] == [("s: label_2", "no such column")]
+    found = splits_columns(["image_id", "patient", "split", "site", "label"], task_of("binary"), "s", True)
+    assert [(p.where, p.saw) for p in found.problems] == [("s: patient_id", "no such column, but patient")]
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "saw"),
+    [
+        ("", "column 6", "a column without a name"),
+        ("Unnamed: 0", "Unnamed: 0", "an index column"),
+        ("__index_level_0__", "__index_level_0__", "an index column"),
+    ],
+)
+def test_an_index_that_was_written_along_is_told(name: str, where: str, saw: str) -> None:
+    for found in (
+        predictions("binary", "p_1", name),
+        splits_columns([*SPLITS, "label", name], task_of("binary"), "p", True),
+    ):
+        assert [(p.offence, p.where, p.saw) for p in found.problems] == [("wrong-columns", f"p: {where}", saw)]
+        assert found.problems[0].wanted.endswith("write with index=False")
+        assert found.extras == ()
+
+
 def test_splits_take_further_columns_for_subgroups() -> None:
     columns = splits_columns([*SPLITS, "label", "sex", "content_hash", "MRN"], task_of("binary"), "s", True)
     assert columns.problems == ()
@@ -100,7 +135,7 @@ def test_splits_of_a_multilabel_task_have_a_column_per_finding() -> None:
     assert said(splits_columns(names, task_of("multilabel"), "s", True)) == [("wrong-columns", "s: label_2")]
 
 
-@pytest.mark.parametrize("name", ['a"; DROP TABLE runs; --', "", "1st", "grüße", "a b", "x" * 65])
+@pytest.mark.parametrize("name", ['a"; DROP TABLE runs; --', " ", "1st", "grüße", "a b", "x" * 65])
 def test_a_subgroup_has_a_plain_name(name: str) -> None:
     columns = splits_columns([*SPLITS, "label", name], task_of("binary"), "s", True)
     assert said(columns) == [("wrong-columns", f"s: {name}")]

@@ -1,25 +1,21 @@
 """Bytes into arrays: accepted shapes and types, precision, and hostile bytes, decoded in this process."""
 
 import io
-import json
 import random
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.task import Task
-from protocol.types import Kind
 from scorer.intake import NULL
-from scorer.intake.decode import Decoded, decode_predictions, decode_splits, sum_tolerance, unit_of
+from scorer.intake.decode import decode_predictions, decode_splits, sum_tolerance, unit_of
 from tests.builders import good_submission
+from tests.scorer.intake.tables import CAP, csv, decoded, parquet, predictions, task_of, with_column
 
-CAP = 20_000
 TYPES: list[tuple[pa.DataType, Any]] = [
     (pa.bool_(), True),
     (pa.date32(), 1),
@@ -40,36 +36,6 @@ TYPES: list[tuple[pa.DataType, Any]] = [
     (pa.int64(), 2),
     (pa.null(), None),
 ]
-
-
-def task_of(kind: Kind) -> Task:
-    return Task.model_validate_json(json.dumps(good_submission(kind).task))
-
-
-def parquet(table: pa.Table, **options: Any) -> io.BytesIO:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    sink.seek(0)
-    return sink
-
-
-def predictions(kind: Kind = "binary", rows: int = 20) -> pa.Table:
-    table = good_submission(kind).predictions.head(rows).to_arrow()
-    return table.cast(
-        pa.schema([(f.name, pa.string() if f.type == pa.large_string() else f.type) for f in table.schema])
-    )
-
-
-def decoded(table: pa.Table, kind: Kind = "binary", **options: Any) -> Decoded:
-    return decode_predictions(parquet(table, **options), "predictions.parquet", task_of(kind), CAP)
-
-
-def csv(text: str, kind: Kind = "binary") -> Decoded:
-    return decode_predictions(io.BytesIO(text.encode()), "predictions.csv", task_of(kind), CAP)
-
-
-def with_column(table: pa.Table, name: str, column: Any) -> pa.Table:
-    return table.set_column(table.column_names.index(name), name, column)
 
 
 def test_a_plain_table_comes_out_as_it_went_in() -> None:
@@ -187,7 +153,7 @@ def test_csv_keeps_the_printed_decimals(text: str, decimals: int) -> None:
         ("image_id,model,seed,calibrator,p_1\n,m,1,none,0.5\n", "malformed-text"),
         ("image_id,model,seed,calibrator,p_1\na,m,,none,0.5\n", "value-missing"),
         ("image_id,model,seed,calibrator,p_1,p_1\na,m,1,none,0.5,0.5\n", "duplicate-or-colliding-columns"),
-        ("image_id;model;seed;calibrator;p_1\na;m;1;none;0.5\n", "wrong-columns"),
+        ("image_id;model;seed;calibrator;p_1\na;m;1;none;0.5\n", "unreadable-file"),
         ('"image_id\n",model,seed,calibrator,p_1\na,m,1,none,0.5\n', None),
     ],
 )
