@@ -69,7 +69,7 @@ def _judge(bundle: Bundle, intake: Intake, warehouse: Warehouse) -> Verdict:
     results = run_rules(_facts(bundle, intake, warehouse), waivers, labels_hidden=hidden, on_crash=_log_crash)
     return Verdict(
         edition=EDITION,
-        submission=bundle.record.submission_id if bundle.record else "",
+        submission=bundle.claimed_id,
         task=bundle.task.name if bundle.task else "",
         results=results,
         notes=(*bundle.notes, *intake.notes),

@@ -67,6 +67,7 @@ class MVC603(Rule):
     slug = "subgroup-undeclared"
     why = "Results are broken down by subgroups that were named before the analysis (protocol, 3.6)."
     mend = "Declare each subgroup column with all its levels before the analysis, and keep the others out of the file."
+    requires = frozenset({"MVC106"})
 
     @staticmethod
     def check(task: Task, record: Submission, splits: Table, sql: Sql) -> Result:
