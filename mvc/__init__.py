@@ -4,6 +4,7 @@ The public Python API is small: ``mvc.check(folder)`` and ``mvc.submit(folder, l
 metric functions. Heavy parts are loaded when they are first used.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["check", "metrics", "submit"]
 
 if TYPE_CHECKING:
-    from scorer import metrics
-    from scorer.check import check
-    from scorer.submit import submit
+    from mvc import metrics
+    from mvc.api import check, submit
 
 _HOME = Path(__file__).resolve().parent.parent
 
@@ -34,16 +34,8 @@ _guard()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "check":
-        from scorer.check import check
-
-        return check
-    if name == "submit":
-        from scorer.submit import submit
-
-        return submit
+    if name in ("check", "submit"):
+        return getattr(import_module("mvc.api"), name)
     if name == "metrics":
-        from scorer import metrics
-
-        return metrics
+        return import_module("mvc.metrics")
     raise AttributeError(f"module mvc has no attribute {name}")

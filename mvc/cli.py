@@ -1,15 +1,17 @@
 """The ``mvc`` command: parses, calls one library function, prints. Heavy imports wait inside the commands."""
 
+import importlib.metadata
 import os
 import signal
 import sys
 import traceback
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from mvc.commands import bundle, demo, ledger, rules
+from protocol import EDITION
 
 app = typer.Typer(
     name="mvc",
@@ -20,6 +22,23 @@ app = typer.Typer(
     help="Submit, referee and audit the calibration of medical image classifiers: seven steps, one verdict.",
     epilog="Exit codes: 0 done or accepted, 1 rejected, 2 usage, 3 our fault, 4 host misconfigured, 130 interrupted.",
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mvc {importlib.metadata.version('mvc-kit')}, edition {EDITION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and edition.")
+    ] = False,
+) -> None:
+    """Submit, referee and audit the calibration of medical image classifiers: seven steps, one verdict."""
+
+
 app.command("demo")(demo.demo)
 app.command("init")(bundle.init)
 app.command("declare")(bundle.declare)

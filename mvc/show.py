@@ -1,6 +1,7 @@
 """What people read in the terminal: verdicts and scores. Text from submissions is escaped before it is printed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ MAX_ROWS = 40
 
 
 def console() -> Console:
-    """A console that wraps at the terminal's width, at least 100 columns where there is no terminal."""
+    """A console of the terminal's width (or of COLUMNS); 110 columns where neither is known."""
     made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=max(made.width, 110))
+    return made if made.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=110)
 
 
 def show_verdict(verdict: Verdict, recorded: str = "", folder: Path | None = None) -> None:
@@ -108,56 +109,72 @@ def show_scores(folder: Path) -> None:
         f"{intervals['level']:.0%} intervals from {intervals['resamples']} resamples of {intervals['unit']}s; "
         "several seeds: their mean, ± their standard deviation"
     )
-    out.print(_test_table(card))
-    if card["slices"]:
-        out.print(_slice_table(card))
-
-
-def _test_table(card: dict[str, Any]) -> Table:
     spread = {(s["model"], s["calibrator"], s["metric"]): s for s in card["seed_spread"] if s["class"] is None}
-    values = {(r["model"], r["calibrator"], r["metric"]): r for r in card["test"] if r["class"] is None}
-    table = _table("test split", ("model", "calibrator", *card["headline"]))
-    for model, calibrator in card["runs"][:MAX_ROWS]:
-        keys = [(model, calibrator, name) for name in card["headline"]]
-        cells = [_cell(values.get(key), spread.get(key)) for key in keys]
-        table.add_row(escape(model), escape(calibrator), *cells)
-    if len(card["runs"]) > MAX_ROWS:
-        table.add_row(f"... {len(card['runs']) - MAX_ROWS} more in results/metrics.parquet")
-    return table
-
-
-def _slice_table(card: dict[str, Any]) -> Table:
-    values = {(r["model"], r["calibrator"], r["slice_kind"], r["slice"], r["metric"]): r for r in card["slices"]}
-    slices = list(dict.fromkeys((r["slice_kind"], r["slice"]) for r in card["slices"]))
-    rows = [(slice_, run) for slice_ in slices for run in card["runs"]]
+    tested = [row for row in card["test"] if row["class"] is None and row["metric"] in card["headline"]]
+    _print_rows(out, "test split", card, tested, spread)
     chosen = [name for name in card["headline"] if name.split("_")[0] in ("brier", "ece", "auroc")]
-    table = _table("external sites and subgroups", ("slice", "model", "calibrator", "patients", *chosen))
-    for (kind, name), (model, calibrator) in rows[:MAX_ROWS]:
-        found = [values.get((model, calibrator, kind, name, metric)) for metric in chosen]
-        shown = f"external: {name}" if kind == "external" else name
-        patients = str(found[0]["n_patients"]) if found[0] else ""
-        cells = [_cell(row, None).replace("\n", " ") for row in found]
-        table.add_row(escape(plain(shown)), escape(model), escape(calibrator), patients, *cells)
-    if len(rows) > MAX_ROWS:
-        table.add_row(f"... {len(rows) - MAX_ROWS} more in results/metrics.parquet")
-    return table
+    sliced = [row for row in card["slices"] if row["metric"] in chosen]
+    if sliced:
+        _print_rows(out, "external sites and subgroups", card, sliced, {})
+    for line in _footnotes([*tested, *sliced]):
+        out.print(line)
 
 
-def _table(title: str, headings: tuple[str, ...]) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold"
-    )
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
+def _print_rows(
+    out: Console,
+    title: str,
+    card: dict[str, Any],
+    rows: list[dict[str, Any]],
+    spread: dict[tuple[str, str, str], dict[str, Any]],
+) -> None:
+    """One table: a column a metric where the terminal is wide enough, else a line a metric, so that no number wraps."""
+    metrics = [name for name in card["headline"] if any(row["metric"] == name for row in rows)]
+    found = {(r["slice_kind"], r["slice"], r["model"], r["calibrator"], r["metric"]): r for r in rows}
+    slices = list(dict.fromkeys((r["slice_kind"], r["slice"]) for r in rows))
+    keys = [(*slice_, *run) for slice_ in slices for run in card["runs"]]
+    sliced = slices != [("test", "all")]
+    lead = ["slice", "model", "calibrator", "patients"] if sliced else ["model", "calibrator"]
+    wide = Table(title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold")
+    tall = Table(title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold")
+    for heading in (*lead, *metrics):
+        wide.add_column(heading, no_wrap=True)
+    for heading in (*lead, "metric", "value", "interval", *(["± seeds"] if spread else [])):
+        tall.add_column(heading, no_wrap=heading in ("value", "interval", "± seeds"), overflow="fold")
+    for kind, name, model, calibrator in keys[:MAX_ROWS]:
+        cells = [found.get((kind, name, model, calibrator, metric)) for metric in metrics]
+        known = [row for row in cells if row is not None]
+        start = [escape(model), escape(calibrator)]
+        if sliced:
+            shown = f"external: {name}" if kind == "external" else name
+            start = [escape(plain(shown)), *start, str(known[0]["n_patients"]) if known else ""]
+        parts = [
+            _parts(row, spread.get((model, calibrator, metric))) for row, metric in zip(cells, metrics, strict=True)
+        ]
+        wide.add_row(*start, *("\n".join(part for part in three if part) for three in parts))
+        for index, (metric, three) in enumerate(zip(metrics, parts, strict=True)):
+            tall.add_row(*(start if index == 0 else [""] * len(start)), metric, *(three if spread else three[:2]))
+    needed = out.measure(wide, options=out.options.update(max_width=10_000)).maximum
+    out.print(wide if needed <= out.width else tall)
+    if len(keys) > MAX_ROWS:
+        out.print(f"... {len(keys) - MAX_ROWS} more in results/metrics.parquet")
 
 
-def _cell(row: dict[str, Any] | None, spread: dict[str, Any] | None) -> str:
+def _parts(row: dict[str, Any] | None, spread: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Value, interval and spread across seeds as text; blank where there is none."""
     if row is None or row["value"] is None:
-        return "undefined"
-    lines = [f"{row['value']:.4f}"]
-    if row["lo"] is not None:
-        lines.append(f"[dim]{row['lo']:.4f}–{row['hi']:.4f}[/]")
-    if spread and spread["sd"] is not None:
-        lines.append(f"[dim]±{spread['sd']:.4f}[/]")
-    return "\n".join(lines)
+        return "undefined", "", ""
+    limits = "" if row["lo"] is None else f"[dim]{row['lo']:.4f}–{row['hi']:.4f}[/]"
+    sd = f"[dim]±{spread['sd']:.4f}[/]" if spread and spread["sd"] is not None else ""
+    return f"{row['value']:.4f}", limits, sd
+
+
+def _footnotes(rows: list[dict[str, Any]]) -> list[str]:
+    """What a reader may stumble over: a value outside its interval, and why a value is undefined."""
+    lines = []
+    if any(row["lo"] is not None and not row["lo"] <= row["value"] <= row["hi"] for row in rows):
+        lines.append(
+            "A binned error outside its interval: resampling biases it upwards, the more so the fewer the patients "
+            "(PROTOCOL.md, section 10)."
+        )
+    undefined = {f"{row['metric']}: {row['reason']}" for row in rows if row["value"] is None}
+    return lines + [f"undefined {escape(plain(text))}" for text in sorted(undefined)]

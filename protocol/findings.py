@@ -162,13 +162,17 @@ class Verdict:
         if self.status is Status.REJECTED:
             first = self.rejecting[0]
             more = f"; +{len(self.rejecting) - 1} more" if len(self.rejecting) > 1 else ""
-            return f"MVC REJECTED {first.rule} {first.slug}: {first.findings[0].saw}; mend: {first.mend}{more}"
+            where = f"{first.findings[0].where}: {first.findings[0].saw}"
+            return f"MVC REJECTED {first.rule} {first.slug}: {where}; mend: {first.mend}{more}"
         if self.status is Status.UNDETERMINED:
             open_ = ", ".join(r.rule for r in self.of(Outcome.CRASHED) or self.of(Outcome.SKIPPED))
             return f"MVC UNDETERMINED rules of ours did not run ({open_}); this is not the submission's fault"
         waived = ", ".join(r.rule for r in self.of(Outcome.WAIVED))
         tail = f" with waivers {waived}" if waived else ""
         return f"MVC ACCEPTED {self.submission or 'submission'}{tail}"
+
+    def __str__(self) -> str:
+        return self.last_line
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""

@@ -21,6 +21,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 }
 PATIENTS = {"train": 24, "val": 12, "calib": 60, "test": 80, "external": 40}
 IMAGES_PER_PATIENT = 2
+HOW = "EXAMPLE: by patient, stratified by label"
 EXAMPLE_SALT = b"a published salt: these patients are made up"
 
 
@@ -129,9 +130,9 @@ def _task(kind: Kind, names: Sequence[str]) -> dict[str, Any]:
         "edition": EDITION,
         "name": f"example-{kind}",
         "kind": kind,
-        "target": "what is to be predicted, in a sentence",
-        "label_source": "who or what gave the labels",
-        "label_definition": "when an image counts as positive, or how the classes are told apart",
+        "target": "EXAMPLE: what is to be predicted, in a sentence",
+        "label_source": "EXAMPLE: who or what gave the labels",
+        "label_definition": "EXAMPLE: when an image counts as positive, or how the classes are told apart",
         "classes": list(names),
         "primary_metric": "brier",
         "clustering_unit": "patient",
@@ -144,25 +145,25 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
     return {
         "edition": EDITION,
         "submission_id": "example-1",
-        "title": "A made-up submission: replace every file of it by yours",
-        "team": "your team",
+        "title": "EXAMPLE: a made-up submission",
+        "team": "EXAMPLE: your team",
         "contact": "you@example.org",
         "task": {"name": f"example-{kind}"},
         "splits": {
             "file": "splits.parquet",
             "unit": "patient",
-            "how": "by patient, stratified by label",
+            "how": HOW,
             "seed": 0,
             "hash": {
                 "scheme": "hmac-sha256",
                 "namespace": "first hospital",
-                "salt_custody": "held by the data steward",
+                "salt_custody": "EXAMPLE: held by the data steward",
             },
             "patient_ids": "available",
             "images_per_patient": float(IMAGES_PER_PATIENT),
         },
         "recipe": {
-            "architecture": "DenseNet-121",
+            "architecture": "EXAMPLE: DenseNet-121",
             "pretrained_weights": "ImageNet-1k",
             "pretrained_on": "ImageNet-1k, natural images",
             "pretraining_test_overlap": "none",

@@ -9,7 +9,7 @@ from typing import cast
 from protocol.declaration import Declaration
 from protocol.types import Kind
 from submission.bundle import LOCK_FILE, open_bundle
-from submission.example import CLASSES, example
+from submission.example import CLASSES, HOW, example
 from submission.writing import make_lock, record_from, task_from, write_bundle, write_lock
 
 
@@ -22,7 +22,10 @@ def write_skeleton(folder: Path, kind: str, classes: Sequence[str] | None = None
         raise ValueError(f"unknown kind of task {kind}; choose one of {', '.join(CLASSES)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} exists and is not an empty folder")
-    task_from({"edition": "", "name": "check", "kind": kind, "classes": list(classes or CLASSES[kind])})
+    try:
+        task_from({"edition": "", "name": "check", "kind": kind, "classes": list(classes or CLASSES[kind])})
+    except ValueError as error:
+        raise ValueError(f"classes {', '.join(classes or ())}: {str(error).rpartition(', wanted ')[2]}") from None
     parts = example(cast(Kind, kind), classes)
     task_from(parts.task)
     record_from(parts.record)
@@ -35,13 +38,21 @@ def write_skeleton(folder: Path, kind: str, classes: Sequence[str] | None = None
 def declare_folder(folder: Path, *, force: bool = False) -> tuple[Path, Declaration]:
     """Freeze the declaration of the bundle in ``folder``, dated now.
 
-    Raises ValueError when the folder or its records can't be read, or when a lock is there already and ``force`` is
-    false: a plan that changes is declared anew on purpose, not by accident.
+    Raises ValueError when the folder or its records can't be read, or when a declaration is there already and
+    ``force`` is false: a plan that changes is declared anew on purpose, not by accident. The example's own lock is no
+    declaration of anybody's and gives way. OSError where the folder can't be written.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder")
-    if (folder / LOCK_FILE).exists() and not force:
-        raise ValueError(f"{folder / LOCK_FILE} exists; --force declares anew, which others can see")
     with tempfile.TemporaryDirectory(prefix="mvc-") as scratch:
-        lock = make_lock(open_bundle(folder, Path(scratch)), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        bundle = open_bundle(folder, Path(scratch))
+        if (folder / LOCK_FILE).exists() and not force and not _is_examples(bundle.lock):
+            made = f", made {bundle.lock.declared_at}" if bundle.lock else ""
+            raise ValueError(f"a declaration exists{made}; --force replaces it by a new one, dated now")
+        lock = make_lock(bundle, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     return write_lock(folder, lock), lock
+
+
+def _is_examples(lock: Declaration | None) -> bool:
+    splits = lock.declared.get("splits") if lock is not None else None
+    return isinstance(splits, dict) and splits.get("how") == HOW

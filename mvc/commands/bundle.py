@@ -37,12 +37,16 @@ def init(
             written = write_skeleton(folder, kind, names)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    except OSError as error:
+        raise typer.BadParameter(f"{folder} can't be written ({error.strerror})", param_hint="DIR") from None
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "files": written}))
         return
     typer.echo(f"{folder}: {', '.join(written)}")
-    typer.echo("The data are made up. Replace task.yaml, submission.yaml, splits.parquet, predictions.parquet and")
-    typer.echo("calibrators.json by yours, then: mvc declare, mvc check, mvc submit.")
+    typer.echo("The data are made up. Replace the tables, calibrators.json and every text that begins with EXAMPLE by")
+    typer.echo(
+        "yours (remove predictions.parquet if yours is predictions.csv), then: mvc declare, mvc check, mvc submit."
+    )
 
 
 def declare(
@@ -60,6 +64,8 @@ def declare(
         path, lock = declare_folder(folder, force=force)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="BUNDLE") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{folder} can't be written ({error.strerror})", param_hint="BUNDLE") from None
     if as_json:
         typer.echo(json.dumps(lock.model_dump(mode="json"), indent=2, ensure_ascii=False))
         return
@@ -91,7 +97,8 @@ def submit(
     bundle: BundleArgument,
     record: RecordOption = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Ledger file [default: $MVC_LEDGER, else mvc.duckdb here].")
+        Path | None,
+        typer.Option("--ledger", help="Ledger file; default: MVC_LEDGER, else mvc.duckdb here."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Seal into this folder instead of in place.")] = None,
     as_json: JsonOption = False,

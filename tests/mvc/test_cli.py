@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import mvc as api
 from mvc.cli import app
 from scorer.ledger import EventKind, Ledger
 from tests.builders import good_submission, write
@@ -87,10 +88,56 @@ def test_init_refuses_what_it_can_not_make(tmp_path: Path) -> None:
 def test_declare_freezes_once(tmp_path: Path) -> None:
     folder = write(good_submission(), tmp_path / "mine")
     first = (folder / "declaration.lock").read_bytes()
-    assert mvc("declare", folder).returncode == 2
+    again = mvc("declare", folder)
+    assert again.returncode == 2
+    assert "a declaration exists" in again.stderr
     assert (folder / "declaration.lock").read_bytes() == first
     assert mvc("declare", folder, "--force").returncode == 0
     assert json.loads(mvc("declare", folder, "--force", "--json").stdout)["submission_id"] == "example-1"
+
+
+def test_the_examples_own_lock_gives_way(tmp_path: Path) -> None:
+    assert mvc("init", tmp_path / "mine").returncode == 0
+    assert mvc("declare", tmp_path / "mine").returncode == 0
+
+
+def test_the_example_of_own_data_is_accepted(tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / "examples" / "own_data.py"
+    command = [sys.executable, str(script), str(tmp_path / "mine")]
+    subprocess.run(command, check=True, capture_output=True, cwd=script.parents[1])
+    assert mvc("declare", tmp_path / "mine").returncode == 0
+    done = mvc("submit", tmp_path / "mine", "--ledger", tmp_path / "mvc.duckdb")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "MVC ACCEPTED mynet-1"
+    assert (tmp_path / "mine.salt").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_can_not_be_written_is_wrong_usage() -> None:
+    for arguments in (["init", "/proc/mine"], ["init", "/dev/null/mine"]):
+        done = mvc(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert "can't be written" in done.stderr or "not an empty folder" in done.stderr
+
+
+def test_version() -> None:
+    assert mvc("--version").stdout.startswith("mvc 0.")
+
+
+@pytest.mark.parametrize("width", ["80", "110"])
+def test_numbers_never_wrap(width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    folder = write(good_submission("multiclass"), tmp_path / "mine")
+    shown = mvc("submit", folder, "--ledger", tmp_path / "mvc.duckdb").stdout
+    tables = shown[: shown.index("step ")]
+    intervals = re.findall(r"\d\.\d{4}–\d\.\d{4}", tables)
+    assert len(intervals) == tables.count("–") == 3 * 6 + 9 * 3
+    assert max(map(len, tables.splitlines())) <= int(width)
+
+
+def test_python_api_takes_text(tmp_path: Path) -> None:
+    folder = write(good_submission(), tmp_path / "mine")
+    assert str(api.check(str(folder))) == "MVC ACCEPTED example-1"
+    assert api.submit(str(folder), ledger=str(tmp_path / "mvc.duckdb")).folder == folder
 
 
 def test_last_line_exit_code_and_json_agree_on_a_rejection(tmp_path: Path) -> None:
@@ -102,7 +149,9 @@ def test_last_line_exit_code_and_json_agree_on_a_rejection(tmp_path: Path) -> No
     plain = mvc("check", folder)
     assert plain.returncode == verdict["exit_code"] == 1
     assert plain.stdout.splitlines()[-1] == verdict["last_line"]
-    assert verdict["last_line"].startswith("MVC REJECTED MVC502 too-few-resamples")
+    assert verdict["last_line"].startswith(
+        "MVC REJECTED MVC502 too-few-resamples: submission.yaml: uncertainty.resamples: 100;"
+    )
     assert "MVC701" in plain.stdout
     assert verdict["last_line"].endswith("+1 more")
 

@@ -1,0 +1,38 @@
+"""The public Python API: paths as text or Path, heavy parts loaded on first use."""
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protocol.findings import Verdict
+    from scorer.submit import Outcomes
+
+AnyPath = str | PathLike[str]
+
+
+def check(bundle: AnyPath, *, record: AnyPath | None = None) -> "Verdict":
+    """The verdict on a bundle (folder, zip, or predictions file); nothing is written.
+
+    ``print(verdict)`` shows its last line; ``verdict.rejecting`` has the rules that reject, ``verdict.to_dict()`` all.
+    Raises submission.bundle.NoBundleError (a ValueError) when there is no bundle.
+    """
+    from scorer.check import check as check_bundle
+
+    return check_bundle(Path(bundle), record=_path(record))
+
+
+def submit(
+    bundle: AnyPath, *, ledger: AnyPath, record: AnyPath | None = None, out: AnyPath | None = None
+) -> "Outcomes":
+    """Check, score, seal and record a bundle: verdict, scores, sealed folder and the ledger's event.
+
+    Raises NoBundleError, scorer.ledger.LedgerError and scorer.submit.SubmitError.
+    """
+    from scorer.submit import submit as submit_bundle
+
+    return submit_bundle(Path(bundle), ledger=Path(ledger), record=_path(record), out=_path(out))
+
+
+def _path(path: AnyPath | None) -> Path | None:
+    return None if path is None else Path(path)
