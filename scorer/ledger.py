@@ -303,6 +303,8 @@ class Ledger:
 
 def _create(file: Path) -> None:
     # Built aside and linked into place: a kill leaves no half-made ledger, and of two makers one wins.
+    if not file.parent.is_dir():
+        raise LedgerError(f"can't make a ledger at {file}: there is no folder {file.parent}")
     aside = file.with_name(f".{file.name}.{secrets.token_hex(8)}.new")
     try:
         with duckdb.connect(str(aside), config=_CONFIG) as connection:

@@ -1,5 +1,6 @@
 """``mvc demo``: the whole flow on real data, and what happens to those who break the rules."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,10 @@ def demo(
     outcome = submit(bundle / "predictions.parquet", ledger=ledger)
     if outcome.folder is not None and outcome.event is not None:
         show_scores(outcome.folder)
+        if not _recalibration_helped(outcome.folder):
+            typer.echo(
+                "No calibrator improved the Brier score here: on 142 calibration patients that is a result, too."
+            )
         show_verdict(outcome.verdict, f"recorded in {ledger} as event {outcome.event.seq}", outcome.folder)
     else:
         show_verdict(outcome.verdict)
@@ -46,6 +51,13 @@ def demo(
     if not as_told:
         typer.echo("error: this is our fault: the demonstration did not go as it should", err=True)
         raise typer.Exit(3)
+
+
+def _recalibration_helped(folder: Path) -> bool:
+    """True when a calibrated run has a lower Brier score on test than the uncalibrated one."""
+    card = json.loads((folder / "results" / "scorecard.json").read_text(encoding="utf-8"))
+    brier = {row["calibrator"]: row["value"] for row in card["test"] if row["metric"] == card["primary_metric"]}
+    return bool(min(value for name, value in brier.items() if name != "none") < brier["none"])
 
 
 def _prepare(folder: Path, force: bool) -> None:

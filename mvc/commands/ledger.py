@@ -75,10 +75,12 @@ def list_(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("seq", "time", "kind", "submission", "task", "digest")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("seq", "time", "kind", "submission", "task", "digest"):
+        table.add_column(heading, no_wrap=heading not in ("submission", "task"), overflow="fold")
     for event in events:
         cells = (str(event.seq), event.time, event.kind, event.submission, event.task, event.digest[:12])
-        table.add_row(*(Text(_plain(cell), overflow="fold") for cell in cells))
+        table.add_row(*(Text(_plain(cell)) for cell in cells))
     Console().print(table)
 
 
