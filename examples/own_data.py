@@ -71,6 +71,12 @@ for seed, p in probabilities.items():
 start = example("multiclass", ("normal", "mild", "severe"))
 record = dict(start.record) | {
     "submission_id": "mynet-1",
+    "splits": start.record["splits"]
+    | {
+        "how": "by patient, stratified by label",
+        "seed": 7,
+        "hash": {"scheme": "hmac-sha256", "namespace": "my-study", "salt_custody": "EXAMPLE: who keeps the salt"},
+    },
     "models": [{"name": "mynet", "seeds": [1, 2]}],
     "shift": {"external": [{"name": "hospital b", "differs_in": ["institution"]}], "subgroups": []},
 }

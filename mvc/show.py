@@ -109,6 +109,7 @@ def show_scores(folder: Path) -> None:
         f"{intervals['level']:.0%} intervals from {intervals['resamples']} resamples of {intervals['unit']}s; "
         "several seeds: their mean, ± their standard deviation"
     )
+    out.print(_legend(card["headline"]))
     spread = {(s["model"], s["calibrator"], s["metric"]): s for s in card["seed_spread"] if s["class"] is None}
     tested = [row for row in card["test"] if row["class"] is None and row["metric"] in card["headline"]]
     _print_rows(out, "test split", card, tested, spread)
@@ -118,6 +119,12 @@ def show_scores(folder: Path) -> None:
         _print_rows(out, "external sites and subgroups", card, sliced, {})
     for line in _footnotes([*tested, *sliced]):
         out.print(line)
+
+
+def _legend(metrics: list[str]) -> str:
+    higher = [name for name in metrics if name.startswith(("accuracy", "auroc"))]
+    range_ = "; brier lies between 0 and 2" if "brier" in metrics else ""
+    return f"higher is better for {' and '.join(higher)}, lower for the others{range_}"
 
 
 def _print_rows(

@@ -174,6 +174,9 @@ class Verdict:
     def __str__(self) -> str:
         return self.last_line
 
+    def __repr__(self) -> str:
+        return f"<Verdict {self.last_line}>"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         return {

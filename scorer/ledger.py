@@ -57,6 +57,7 @@ __all__ = [
     "LedgerBusy",
     "LedgerDamaged",
     "LedgerError",
+    "NotALedger",
     "default_path",
     "utc_now",
 ]
@@ -84,6 +85,10 @@ class LedgerDamaged(LedgerError):
     """The file is not a ledger, or its bytes are damaged."""
 
 
+class NotALedger(LedgerDamaged):
+    """The file is no database at all: another file, named by mistake."""
+
+
 def default_path() -> Path:
     """The ledger named by the environment variable ``MVC_LEDGER``, else ``mvc.duckdb`` in the current folder."""
     return Path(os.environ.get("MVC_LEDGER") or "mvc.duckdb")
@@ -108,8 +113,8 @@ class Ledger:
         """Open the ledger at ``path``; it is made where it is absent and ``read_only`` is false.
 
         Only one program can write at a time, and none can read meanwhile: a second one tries again for ``wait_s``
-        seconds. Raises `LedgerBusy` after that, `LedgerDamaged` where the file is no ledger or is damaged, and
-        `LedgerError` where there is none to read or it can't be made.
+        seconds. Raises `LedgerBusy` after that, `LedgerDamaged` where the file is no ledger or is damaged (`NotALedger`
+        where it is no DuckDB file), and `LedgerError` where there is none to read or it can't be made.
         """
         # An absolute path, because DuckDB reads meaning into names such as ":memory:" or "md:x".
         file = Path(path).resolve()
@@ -332,6 +337,8 @@ def _connect(file: Path, wait_s: float, read_only: bool) -> duckdb.DuckDBPyConne
         holder = _holder(message)
         if holder is None and "Permission denied" in message:
             raise LedgerError(f"{file} may not be opened: permission denied")
+        if holder is None and "not a valid DuckDB database" in message:
+            raise NotALedger(f"{file} is not a ledger: it is no DuckDB file")
         if holder is None:
             raise LedgerDamaged(f"{file} is not a ledger, or is damaged: {message.splitlines()[0]}")
         left = deadline - time.monotonic()

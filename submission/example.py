@@ -21,6 +21,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 }
 PATIENTS = {"train": 24, "val": 12, "calib": 60, "test": 80, "external": 40}
 IMAGES_PER_PATIENT = 2
+NAME = "example-1"
 HOW = "EXAMPLE: by patient, stratified by label"
 EXAMPLE_SALT = b"a published salt: these patients are made up"
 
@@ -144,10 +145,10 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
     smooth = {"loss": "mean negative log-likelihood", "penalty": "none", "target_smoothing": "none"}
     return {
         "edition": EDITION,
-        "submission_id": "example-1",
+        "submission_id": NAME,
         "title": "EXAMPLE: a made-up submission",
         "team": "EXAMPLE: your team",
-        "contact": "you@example.org",
+        "contact": "EXAMPLE: you@example.org",
         "task": {"name": f"example-{kind}"},
         "splits": {
             "file": "splits.parquet",
@@ -156,7 +157,7 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
             "seed": 0,
             "hash": {
                 "scheme": "hmac-sha256",
-                "namespace": "first hospital",
+                "namespace": "EXAMPLE: first hospital",
                 "salt_custody": "EXAMPLE: held by the data steward",
             },
             "patient_ids": "available",
@@ -164,17 +165,17 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
         },
         "recipe": {
             "architecture": "EXAMPLE: DenseNet-121",
-            "pretrained_weights": "ImageNet-1k",
-            "pretrained_on": "ImageNet-1k, natural images",
+            "pretrained_weights": "EXAMPLE: ImageNet-1k",
+            "pretrained_on": "EXAMPLE: ImageNet-1k, natural images",
             "pretraining_test_overlap": "none",
-            "preprocessing": "resized to 224 x 224, ImageNet mean and standard deviation",
-            "augmentation": "horizontal flips",
-            "optimiser": "SGD, momentum 0.9",
+            "preprocessing": "EXAMPLE: resized to 224 x 224, ImageNet mean and standard deviation",
+            "augmentation": "EXAMPLE: horizontal flips",
+            "optimiser": "EXAMPLE: SGD, momentum 0.9",
             "learning_rate": 0.001,
             "weight_decay": 0.0001,
             "batch_size": 32,
             "epochs": 30,
-            "stopping_rule": "lowest validation negative log-likelihood",
+            "stopping_rule": "EXAMPLE: lowest validation negative log-likelihood",
             "selected_on": "val",
         },
         "models": [{"name": "densenet121", "kind": "base", "seeds": list(seeds)}],

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -29,24 +30,27 @@ def init(
 
     Example: mvc init my-submission --task multiclass --classes none,mild,severe
     """
-    from submission.skeleton import write_skeleton
+    from submission.skeleton import SkeletonError, placeholders, write_skeleton
 
     names = tuple(name.strip() for name in classes.split(",")) if classes else None
     try:
         with _spinner("writing the example"):
             written = write_skeleton(folder, kind, names)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    except SkeletonError as error:
+        hint = {"folder": "DIR", "kind": "--task", "classes": "--classes"}[error.about]
+        raise typer.BadParameter(str(error), param_hint=hint) from None
     except OSError as error:
         raise typer.BadParameter(f"{folder} can't be written ({error.strerror})", param_hint="DIR") from None
+    replace = placeholders(folder)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "files": written}))
+        typer.echo(json.dumps({"folder": str(folder), "files": written, "replace": replace}))
         return
     typer.echo(f"{folder}: {', '.join(written)}")
-    typer.echo("The data are made up. Replace the tables, calibrators.json and every text that begins with EXAMPLE by")
-    typer.echo(
-        "yours (remove predictions.parquet if yours is predictions.csv), then: mvc declare, mvc check, mvc submit."
-    )
+    typer.echo("All of it is made up. Put your own in place of")
+    typer.echo("  the tables and calibrators.json; remove predictions.parquet if yours is predictions.csv")
+    for name, keys in replace.items():
+        typer.echo(textwrap.fill(f"{name}: {', '.join(keys)}", 96, initial_indent="  ", subsequent_indent="    "))
+    typer.echo(f"then: mvc declare {folder}, mvc check {folder}, mvc submit {folder}")
 
 
 def declare(

@@ -1,7 +1,9 @@
 """``mvc demo``: the whole flow on real data, and what happens to those who break the rules."""
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +32,7 @@ def demo(
     if outcome.folder is not None and outcome.event is not None:
         show_scores(outcome.folder)
         if not _recalibration_helped(outcome.folder):
-            typer.echo(
-                "No calibrator improved the Brier score here: on 142 calibration patients that is a result, too."
-            )
+            typer.echo("No calibrator improved the Brier score here: with so few calibration patients, none need.")
         show_verdict(outcome.verdict, f"recorded in {ledger} as event {outcome.event.seq}", outcome.folder)
     else:
         show_verdict(outcome.verdict)
@@ -41,16 +41,29 @@ def demo(
         typer.echo(f"\nviolation {number} of {len(VIOLATIONS)}: {violation.story}")
         broken = break_bundle(bundle, folder / "violations" / violation.name, violation)
         typer.echo(f"$ mvc submit {broken / 'predictions.parquet'} --ledger {ledger}")
-        verdict = submit(broken / "predictions.parquet", ledger=ledger).verdict
+        outcome = submit(broken / "predictions.parquet", ledger=ledger)
+        verdict = outcome.verdict
         for result in verdict.rejecting:
             for finding in result.findings:
                 typer.echo(f"✗ {result.rule} {result.slug}: {finding.where}: {finding.saw}; wanted {finding.wanted}")
+            typer.echo(f"  mend: {result.mend} ({result.docs})")
+        if outcome.event is not None:
+            typer.echo(f"recorded in {ledger} as event {outcome.event.seq}")
         typer.echo(verdict.last_line)
         as_told &= [result.rule for result in verdict.rejecting] == [violation.fires]
     typer.echo(f"\nOpen {folder}: the bundle, its results, the ledger, and the four rejected copies.")
+    typer.echo(_path_hint())
     if not as_told:
         typer.echo("error: this is our fault: the demonstration did not go as it should", err=True)
         raise typer.Exit(3)
+
+
+def _path_hint() -> str:
+    """How to go on: with the command itself, once it is found."""
+    activate = Path(sys.executable).parent / "activate"
+    if shutil.which("mvc") is None and activate.exists():
+        return f"The command mvc is not on your PATH yet: . {os.path.relpath(activate)}"
+    return "Your own submission starts with: mvc init my-submission"
 
 
 def _recalibration_helped(folder: Path) -> bool:

@@ -24,11 +24,11 @@ def verify(
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute every digest of the chain. Exit 0: whole, 1: problems found, 2: no ledger there, or busy.
+    """Recompute every digest of the chain. Exit 0: whole, 1: problems found, 2: no ledger, or busy.
 
     Example: mvc ledger verify --ledger mvc.duckdb
     """
-    from scorer.ledger import Ledger, LedgerDamaged
+    from scorer.ledger import Ledger, LedgerDamaged, NotALedger
 
     path = _path(ledger)
     count, last = 0, ""
@@ -37,6 +37,8 @@ def verify(
             with Ledger.open(path, read_only=True, wait_s=wait) as opened:
                 problems = opened.verify(head=head)
                 count, last = opened.head()
+        except NotALedger:
+            raise
         except LedgerDamaged as error:
             problems = (str(error),)
     if as_json:

@@ -75,13 +75,17 @@ def test_init_check_submit_ledger(tmp_path: Path) -> None:
 def test_init_refuses_what_it_can_not_make(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    refused: list[list[str | Path]] = [
-        ["init", tmp_path / "full"],
-        ["init", tmp_path / "new", "--task", "regression"],
-        ["init", tmp_path / "new", "--task", "binary", "--classes", "a,b,c"],
+    refused: list[tuple[str, list[str | Path]]] = [
+        ("DIR", [tmp_path / "full"]),
+        ("--task", [tmp_path / "new", "--task", "regression"]),
+        ("--classes", [tmp_path / "new", "--task", "binary", "--classes", "a,b,c"]),
+        ("--classes", [tmp_path / "new", "--classes", "a,A"]),
     ]
-    for arguments in refused:
-        assert mvc(*arguments).returncode == 2
+    for option, arguments in refused:
+        done = mvc("init", *arguments)
+        assert done.returncode == 2
+        assert f"Invalid value for {option}: " in done.stderr
+        assert "task.yaml" not in done.stderr
     assert not (tmp_path / "new").exists()
 
 
@@ -97,8 +101,16 @@ def test_declare_freezes_once(tmp_path: Path) -> None:
 
 
 def test_the_examples_own_lock_gives_way(tmp_path: Path) -> None:
-    assert mvc("init", tmp_path / "mine").returncode == 0
-    assert mvc("declare", tmp_path / "mine").returncode == 0
+    folder = tmp_path / "mine"
+    told = json.loads(mvc("init", folder, "--json").stdout)["replace"]
+    assert told["task.yaml"] == ["name", "target", "label_source", "label_definition"]
+    assert {"submission_id", "splits.hash.salt_custody", "release.code.url"} <= set(told["submission.yaml"])
+    record = folder / "submission.yaml"
+    record.write_text(record.read_text(encoding="utf-8").replace("example-1", "mine-1"), encoding="utf-8")
+    assert mvc("declare", folder).returncode == 0
+    again = mvc("declare", folder)
+    assert again.returncode == 2
+    assert "a declaration exists, made 20" in again.stderr
 
 
 def test_the_example_of_own_data_is_accepted(tmp_path: Path) -> None:
@@ -136,7 +148,9 @@ def test_numbers_never_wrap(width: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_python_api_takes_text(tmp_path: Path) -> None:
     folder = write(good_submission(), tmp_path / "mine")
-    assert str(api.check(str(folder))) == "MVC ACCEPTED example-1"
+    verdict = api.check(str(folder))
+    assert (str(verdict), repr(verdict)) == ("MVC ACCEPTED example-1", "<Verdict MVC ACCEPTED example-1>")
+    assert [name for name in dir(api.metrics) if not name.startswith("_")] == sorted(api.metrics.__all__)
     assert api.submit(str(folder), ledger=str(tmp_path / "mvc.duckdb")).folder == folder
 
 
@@ -179,6 +193,9 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert (tmp_path / "notes.txt").read_text() == "not a ledger"
     assert not (folder / "results").exists()
+    done = mvc("submit", folder, "--ledger", tmp_path / "none" / "mvc.duckdb")
+    assert done.returncode == 2
+    assert f"there is no folder {tmp_path / 'none'}" in done.stderr
 
 
 @pytest.mark.parametrize("wait", [0.3, 1.2, 2.0, 2.6, 3.2])
@@ -220,6 +237,8 @@ def test_the_demonstration_goes_as_it_says(tmp_path: Path) -> None:
         "MVC REJECTED MVC403",
         "MVC REJECTED MVC604",
         "MVC REJECTED MVC103",
+        "as event 5",
+        "  mend: Split by patient, not by image. (PROTOCOL.md#mvc101)",
     ):
         assert line in done.stdout
     with Ledger.open(tmp_path / "demo" / "mvc.duckdb", read_only=True) as ledger:

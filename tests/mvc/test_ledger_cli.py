@@ -51,15 +51,20 @@ def test_verify_finds_tampering(path: Path) -> None:
     assert result.stdout.splitlines()[-1].startswith("ledger damaged: 2 events")
 
 
-def test_damaged_file(path: Path, tmp_path: Path) -> None:
-    path.write_bytes(b"not a ledger at all")
+def test_damaged_file(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
     result = runner.invoke(app, ["verify", "--json"])
     assert result.exit_code == 1
-    assert "is not a ledger" in json.loads(result.stdout)["problems"][0]
-    for arguments in (["list"], ["export", str(tmp_path / "out")]):
+    assert "is damaged" in json.loads(result.stdout)["problems"][0]
+    assert runner.invoke(app, ["list"]).exit_code == 2
+
+
+def test_another_file_is_no_ledger(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"PAR1 not a ledger at all PAR1")
+    for arguments in (["verify"], ["list"], ["export", str(tmp_path / "out")]):
         result = runner.invoke(app, arguments)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.startswith("error: ")
+        assert result.stderr == f"error: {path} is not a ledger: it is no DuckDB file\n"
 
 
 def test_no_ledger_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +90,16 @@ def test_list(path: Path) -> None:
     assert "accepted" in result.stdout
     assert "\x1b[31m" not in result.stdout
     assert "\u202e" not in result.stdout
+
+
+def test_list_is_whole_at_80_columns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with Ledger.open(path) as ledger:
+        event = ledger.append("rejected", submission="mynet-2", task="example-multilabel", payload={})
+    shown = runner.invoke(app, ["list"]).stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    cells = (event.time, "rejected", "mynet-2", "example-multilabel", event.digest[:12])
+    assert all(cell in shown[-1] for cell in cells), shown
 
 
 def test_list_json_of_one_kind(path: Path) -> None:

@@ -150,7 +150,7 @@ def test_an_offence_counts_even_if_another_rule_crashed() -> None:
     verdict = verdict_of(rule("MVC101", crashes), rule("MVC102", fails), rule("MVC103", fails))
     assert verdict.status is Status.REJECTED
     assert verdict.exit_code == 1
-    assert verdict.last_line == "MVC REJECTED MVC102 slug-102: this; mend: Mend it.; +1 more"
+    assert verdict.last_line == "MVC REJECTED MVC102 slug-102: here: this; mend: Mend it.; +1 more"
 
 
 def test_a_fact_that_is_missing_skips_with_its_reason() -> None:
@@ -202,7 +202,7 @@ def test_a_finding_that_is_a_note_does_not_fail_its_rule() -> None:
     [
         (Outcome.PASSED, "accepted", 0, "MVC ACCEPTED mine"),
         (Outcome.WAIVED, "accepted with waivers", 0, "MVC ACCEPTED mine with waivers MVC101"),
-        (Outcome.FAILED, "rejected", 1, "MVC REJECTED MVC101 a-slug: this; mend: Mend it."),
+        (Outcome.FAILED, "rejected", 1, "MVC REJECTED MVC101 a-slug: here: this; mend: Mend it."),
         (Outcome.CRASHED, "undetermined", 3, "MVC UNDETERMINED"),
         (Outcome.UNVERIFIED, "accepted", 0, "MVC ACCEPTED mine"),
         (Outcome.NOT_APPLICABLE, "accepted", 0, "MVC ACCEPTED mine"),
