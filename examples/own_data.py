@@ -25,7 +25,7 @@ patient = np.repeat([f"p{number:03}" for number in range(240)], 2)
 image = [f"{name}_{index % 2}.png" for index, name in enumerate(patient)]
 hospital = np.where(np.arange(len(image)) < 400, "a", "b")
 label = rng.integers(0, 3, len(image))
-probabilities = {seed: rng.dirichlet(np.ones(3), len(image)) * 0.5 + 0.5 * np.eye(3)[label] for seed in (1, 2)}
+probabilities = {seed: rng.dirichlet(np.ones(3), len(image)) * 0.7 + 0.3 * np.eye(3)[label] for seed in (1, 2)}
 
 # Step 1: hash identifiers under a secret salt, then split hospital a by patient.
 salt = new_salt()

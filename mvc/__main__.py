@@ -1,5 +1,10 @@
 """``python -m mvc``: the same as the command."""
 
-from mvc.cli import main
+import sys
 
-main()
+try:
+    from mvc.cli import main
+
+    main()
+except KeyboardInterrupt:  # while the command itself was still being loaded
+    sys.exit(130)

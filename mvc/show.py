@@ -117,7 +117,7 @@ def show_scores(folder: Path) -> None:
     sliced = [row for row in card["slices"] if row["metric"] in chosen]
     if sliced:
         _print_rows(out, "external sites and subgroups", card, sliced, {})
-    for line in _footnotes([*tested, *sliced]):
+    for line in footnotes([*tested, *sliced]):
         out.print(line)
 
 
@@ -134,36 +134,44 @@ def _print_rows(
     rows: list[dict[str, Any]],
     spread: dict[tuple[str, str, str], dict[str, Any]],
 ) -> None:
-    """One table: a column a metric where the terminal is wide enough, else a line a metric, so that no number wraps."""
+    """One table: a column a metric; where the terminal is too narrow, tables with a line a metric: no number wraps."""
     metrics = [name for name in card["headline"] if any(row["metric"] == name for row in rows)]
     found = {(r["slice_kind"], r["slice"], r["model"], r["calibrator"], r["metric"]): r for r in rows}
     slices = list(dict.fromkeys((r["slice_kind"], r["slice"]) for r in rows))
     keys = [(*slice_, *run) for slice_ in slices for run in card["runs"]]
     sliced = slices != [("test", "all")]
-    lead = ["slice", "model", "calibrator", "patients"] if sliced else ["model", "calibrator"]
-    wide = Table(title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold")
-    tall = Table(title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold")
-    for heading in (*lead, *metrics):
-        wide.add_column(heading, no_wrap=True)
-    for heading in (*lead, "metric", "value", "interval", *(["± seeds"] if spread else [])):
-        tall.add_column(heading, no_wrap=heading in ("value", "interval", "± seeds"), overflow="fold")
+    start = ["slice", "model", "calibrator", "patients"] if sliced else ["model", "calibrator"]
+    wide, tall = _table(title, *start, *metrics), dict[str, Table]()
     for kind, name, model, calibrator in keys[:MAX_ROWS]:
         cells = [found.get((kind, name, model, calibrator, metric)) for metric in metrics]
-        known = [row for row in cells if row is not None]
-        start = [escape(model), escape(calibrator)]
-        if sliced:
-            shown = f"external: {name}" if kind == "external" else name
-            start = [escape(plain(shown)), *start, str(known[0]["n_patients"]) if known else ""]
         parts = [
             _parts(row, spread.get((model, calibrator, metric))) for row, metric in zip(cells, metrics, strict=True)
         ]
+        run, heading = [escape(model), escape(calibrator)], title
+        start = run
+        if sliced:
+            shown = escape(plain(f"external: {name}" if kind == "external" else name))
+            patients = next((str(row["n_patients"]) for row in cells if row is not None), "")
+            start, heading = [shown, *run, patients], f"{shown}, {patients} patients"
         wide.add_row(*start, *("\n".join(part for part in three if part) for three in parts))
+        seeds = ["± seeds"] if spread else []
+        table = tall.setdefault(heading, _table(heading, "model", "calibrator", "metric", "value", "interval", *seeds))
         for index, (metric, three) in enumerate(zip(metrics, parts, strict=True)):
-            tall.add_row(*(start if index == 0 else [""] * len(start)), metric, *(three if spread else three[:2]))
+            table.add_row(*(run if index == 0 else ["", ""]), metric, *(three if spread else three[:2]))
     needed = out.measure(wide, options=out.options.update(max_width=10_000)).maximum
-    out.print(wide if needed <= out.width else tall)
+    for table in [wide] if needed <= out.width else tall.values():
+        out.print(table)
     if len(keys) > MAX_ROWS:
         out.print(f"... {len(keys) - MAX_ROWS} more in results/metrics.parquet")
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="bold"
+    )
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading not in ("slice", "model", "calibrator"), overflow="fold")
+    return table
 
 
 def _parts(row: dict[str, Any] | None, spread: dict[str, Any] | None) -> tuple[str, str, str]:
@@ -175,7 +183,7 @@ def _parts(row: dict[str, Any] | None, spread: dict[str, Any] | None) -> tuple[s
     return f"{row['value']:.4f}", limits, sd
 
 
-def _footnotes(rows: list[dict[str, Any]]) -> list[str]:
+def footnotes(rows: list[dict[str, Any]]) -> list[str]:
     """What a reader may stumble over: a value outside its interval, and why a value is undefined."""
     lines = []
     if any(row["lo"] is not None and not row["lo"] <= row["value"] <= row["hi"] for row in rows):

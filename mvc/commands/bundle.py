@@ -2,10 +2,13 @@
 
 import contextlib
 import json
+import os
+import signal
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -81,9 +84,10 @@ def check(bundle: BundleArgument, record: RecordOption = None, as_json: JsonOpti
 
     Example: mvc check my-submission
     """
-    from mvc.show import show_verdict
-    from scorer.check import examine
-    from submission.bundle import NoBundleError
+    with _loading():
+        from mvc.show import show_verdict
+        from scorer.check import examine
+        from submission.bundle import NoBundleError
 
     try:
         with _spinner("checking") as progress, examine(bundle, record=record, progress=progress) as examination:
@@ -111,11 +115,12 @@ def submit(
 
     Example: mvc submit my-submission/predictions.parquet
     """
-    from mvc.show import show_scores, show_verdict
-    from scorer.ledger import LedgerError, default_path
-    from scorer.submit import SubmitError
-    from scorer.submit import submit as submit_bundle
-    from submission.bundle import NoBundleError
+    with _loading():
+        from mvc.show import show_scores, show_verdict
+        from scorer.ledger import LedgerError, default_path
+        from scorer.submit import SubmitError
+        from scorer.submit import submit as submit_bundle
+        from submission.bundle import NoBundleError
 
     place = ledger or default_path()
     try:
@@ -137,6 +142,24 @@ def submit(
         recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
         show_verdict(outcome.verdict, recorded, outcome.folder)
     raise typer.Exit(outcome.verdict.exit_code)
+
+
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """Ctrl-C while modules load ends at once: nothing is open yet, and compiled code may swallow the exception."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
+    os.write(2, b"interrupted; nothing was written\n")
+    os._exit(130)
 
 
 @contextlib.contextmanager

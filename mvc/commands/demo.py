@@ -32,7 +32,7 @@ def demo(
     if outcome.folder is not None and outcome.event is not None:
         show_scores(outcome.folder)
         if not _recalibration_helped(outcome.folder):
-            typer.echo("No calibrator improved the Brier score here: with so few calibration patients, none need.")
+            typer.echo("No calibrator improved the Brier score here; on so small a calibration split that can happen.")
         show_verdict(outcome.verdict, f"recorded in {ledger} as event {outcome.event.seq}", outcome.folder)
     else:
         show_verdict(outcome.verdict)

@@ -4,9 +4,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scorer.ledger import Event
 
 app = typer.Typer(name="ledger", help="Check, list and export the append-only ledger.", no_args_is_help=True)
 
@@ -73,17 +78,26 @@ def list_(
         _print_json([vars(event) for event in events])
         return
 
-    from rich.console import Console
+    from mvc.show import console
+
+    out = console()
+    wide = _table(events, "seq", "time", "kind", "submission", "task", "digest")
+    fits = out.measure(wide, options=out.options.update(max_width=10_000)).maximum <= out.width
+    out.print(wide if fits else _table(events, "seq", "time", "kind", "submission, task", "digest"))
+
+
+def _table(events: "list[Event]", *headings: str) -> "Table":
+    """The events as a table with these columns; where one has two names, its cells have two lines."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("seq", "time", "kind", "submission", "task", "digest"):
-        table.add_column(heading, no_wrap=heading not in ("submission", "task"), overflow="fold")
+    for heading in headings:
+        table.add_column(heading, no_wrap="submission" not in heading and heading != "task", overflow="fold")
     for event in events:
-        cells = (str(event.seq), event.time, event.kind, event.submission, event.task, event.digest[:12])
-        table.add_row(*(Text(_plain(cell)) for cell in cells))
-    Console().print(table)
+        shown = {name: _plain(str(value)) for name, value in vars(event).items()} | {"digest": event.digest[:12]}
+        table.add_row(*(Text("\n".join(shown[name] for name in heading.split(", "))) for heading in headings))
+    return table
 
 
 @app.command()

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import mvc as api
 from mvc.cli import app
+from mvc.show import footnotes
 from scorer.ledger import EventKind, Ledger
 from tests.builders import good_submission, write
 
@@ -146,12 +147,31 @@ def test_numbers_never_wrap(width: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert max(map(len, tables.splitlines())) <= int(width)
 
 
+def test_footnotes_explain_what_a_reader_may_stumble_over() -> None:
+    inside = {"metric": "ece", "value": 0.2, "lo": 0.1, "hi": 0.3, "reason": ""}
+    outside = inside | {"value": 0.05}
+    undefined = {"metric": "auroc", "value": None, "lo": None, "hi": None, "reason": "[one class]"}
+    assert footnotes([inside]) == []
+    assert "section 10" in footnotes([outside])[0]
+    assert footnotes([undefined, undefined]) == ["undefined auroc: \\[one class]"]
+
+
 def test_python_api_takes_text(tmp_path: Path) -> None:
     folder = write(good_submission(), tmp_path / "mine")
     verdict = api.check(str(folder))
     assert (str(verdict), repr(verdict)) == ("MVC ACCEPTED example-1", "<Verdict MVC ACCEPTED example-1>")
     assert [name for name in dir(api.metrics) if not name.startswith("_")] == sorted(api.metrics.__all__)
     assert api.submit(str(folder), ledger=str(tmp_path / "mvc.duckdb")).folder == folder
+
+
+def test_the_readmes_python_runs(tmp_path: Path) -> None:
+    write(good_submission(), tmp_path / "my-submission")
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    command = [sys.executable, "-P", "-c", code]
+    assert subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout.strip() == (
+        "MVC ACCEPTED example-1"
+    )
 
 
 def test_last_line_exit_code_and_json_agree_on_a_rejection(tmp_path: Path) -> None:
@@ -198,7 +218,7 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     assert f"there is no folder {tmp_path / 'none'}" in done.stderr
 
 
-@pytest.mark.parametrize("wait", [0.3, 1.2, 2.0, 2.6, 3.2])
+@pytest.mark.parametrize("wait", [1.0, 1.6, 2.2, 2.8, 3.4])
 def test_interrupt_leaves_the_ledger_whole(tmp_path: Path, wait: float) -> None:
     folder = write(good_submission("multilabel"), tmp_path / "mine")
     place = tmp_path / "mvc.duckdb"
@@ -215,7 +235,8 @@ def test_interrupt_leaves_the_ledger_whole(tmp_path: Path, wait: float) -> None:
     if running.poll() is None:
         os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
-    assert running.returncode in (0, 130), err
+    # A shell shows 130 for both: Python may end itself by the signal when it hit a nested exec.
+    assert running.returncode in (0, 130, -signal.SIGINT), err
     assert "Traceback" not in err
     if place.exists():
         with Ledger.open(place, read_only=True) as ledger:
