@@ -16,14 +16,15 @@ ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,
 
 
 # What mvc submit writes into a bundle: a record can't name these as its own.
-OUTPUT_FILES = ("submission.json", "ro-crate-metadata.json")
-OUTPUT_FOLDER = "results"
+CANONICAL_FILE = "submission.json"
+MANIFEST_FILE = "ro-crate-metadata.json"
+RESULTS_FOLDER = "results"
 
 
 def _inside(path: str) -> str:
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("a file lies inside the bundle: no empty part, no . and no ..")
-    if path in OUTPUT_FILES or path.startswith(f"{OUTPUT_FOLDER}/"):
+    if path in (CANONICAL_FILE, MANIFEST_FILE) or path.startswith(f"{RESULTS_FOLDER}/"):
         raise ValueError(f"{path} is a name of what mvc submit writes")
     return path
 

@@ -19,6 +19,7 @@ from protocol.catalogue import headline_metrics, primary_metric
 from protocol.findings import Outcome, Verdict
 from protocol.submission import Submission
 from protocol.task import Task
+from protocol.types import CANONICAL_FILE, MANIFEST_FILE, RESULTS_FOLDER
 from scorer.bootstrap import Method
 from scorer.check import Examination, examine
 from scorer.claims import draw_key
@@ -26,7 +27,7 @@ from scorer.cohort import clustering_unit, cohort_of, predictions_of
 from scorer.ledger import Event, EventKind, Ledger, utc_now
 from scorer.results import scorecard_metrics, write_metrics
 from scorer.scoring import MEAN, Run, Scores, Spread, score
-from submission.bundle import CANONICAL_FILE, MANIFEST_FILE, RECORD_FILE, RESULTS_FOLDER, Bundle, NoBundleError
+from submission.bundle import RECORD_FILE, Bundle, NoBundleError
 from submission.crate import build_manifest, write_manifest
 from submission.files import write_atomic
 from submission.writing import write_canonical_record

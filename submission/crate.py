@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
 
+from protocol.types import MANIFEST_FILE
 from submission.files import write_atomic
 
-MANIFEST_NAME = "ro-crate-metadata.json"
+MANIFEST_NAME = MANIFEST_FILE
 PROFILE = "https://w3id.org/ro/crate/1.2"
 CONTEXT = f"{PROFILE}/context"
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024

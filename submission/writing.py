@@ -14,7 +14,8 @@ from protocol.canonical import canonical_json
 from protocol.declaration import Declaration, declare
 from protocol.submission import Submission
 from protocol.task import Task
-from submission.bundle import CANONICAL_FILE, LOCK_FILE, RECORD_FILE, TASK_FILE, Bundle
+from protocol.types import CANONICAL_FILE
+from submission.bundle import LOCK_FILE, RECORD_FILE, TASK_FILE, Bundle
 from submission.files import replacing, write_atomic
 from submission.recalibration import write_calibrators
 from submission.yaml_io import parse_record
