@@ -158,6 +158,7 @@ class Claim(Record):
     reading: Literal["top-label", "class-wise", "positive class"] | None = None
     bins: Annotated[int, Field(ge=1, le=1000)] | None = None
     binning: Literal["equal-mass", "equal-width"] | None = None
+    cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
     value: Printed
     interval: tuple[Printed, Printed] | None = None
 

@@ -71,6 +71,13 @@ class Task(Record):
             raise ValueError("a class named by a number other than its place: p_2 could mean two columns; use words")
         return classes
 
+    @field_validator("thresholds")
+    @classmethod
+    def _once(cls, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(thresholds)) != len(thresholds):
+            raise ValueError("a threshold is given twice")
+        return thresholds
+
     @model_validator(mode="after")
     def _counts(self) -> "Task":
         if self.kind == "binary" and len(self.classes) != 2:

@@ -1,23 +1,29 @@
-"""Bootstrap of the test set by patient: shared, reproducible draws, and the intervals made from them.
+"""Bootstrap of the test set by patient: shared, reproducible draws, and what metrics come to under them.
 
 A draw of P patients out of P, with replacement, is the vector of how often each patient was taken; a metric of the
-drawn set is the metric with these numbers as case weights. Source: Efron and Tibshirani 1993, sections 6.2 and 13.3
-(percentile), 13.4 (basic); by cluster: Field and Welsh 2007, doi:10.1111/j.1467-9868.2007.00593.x.
+drawn set is the metric with these numbers as case weights. Source: Efron and Tibshirani 1993, section 6.2; by cluster:
+Field and Welsh 2007, doi:10.1111/j.1467-9868.2007.00593.x.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Method = Literal["percentile", "basic"]
+from scorer.metrics.kernels import count
+from scorer.metrics.plan import Plan
 
-BLOCK_BYTES = 1_000_000  # of float64 weights at a time: a few such arrays stay in the second-level cache
+Floats = NDArray[np.float64]
+
+BLOCK = 1024  # draws at a time, at most ...
+BLOCK_BYTES = 4_000_000  # ... and of so many bytes of weights
+COSTLY_DRAWS = 200  # for fits and smoothers
+SMALL = 1_000_000  # draws x patients
 
 
 @dataclass(frozen=True)
@@ -38,20 +44,21 @@ class Draws:
         """Weights of draws first..last-1, shape (last - first, patients): whole numbers, each row summing to
         ``patients``."""
         n, steps = last - first, -(-self.patients // 4)
-        if self.patients == 0:
-            return np.zeros((n, 0))
         words = np.random.Philox(key=self.key, counter=first * steps).random_raw(n * steps * 4)
-        uniform = (words >> np.uint64(11)).reshape(n, -1)[:, : self.patients] * 2.0**-53
-        cells = (uniform * self.patients).astype(np.int64) + self.patients * np.arange(n)[:, None]
-        counts = np.bincount(cells.ravel(), minlength=n * self.patients)
-        return counts.reshape(n, self.patients).astype(np.float64)
+        counts = np.zeros((n, self.patients))
+        count(words, steps * 4, counts)
+        return counts
 
-    def blocks(self, rows: int) -> Iterator[tuple[int, int, Floats]]:
-        """(first, last, weights) over all draws, in blocks for which an array (draws, rows) stays near BLOCK_BYTES."""
-        size = max(1, BLOCK_BYTES // (8 * max(rows, 1)))
-        for first in range(0, self.resamples, size):
-            last = min(first + size, self.resamples)
-            yield first, last, self.block(first, last)
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """(first, last) of blocks that cover all draws, of at most BLOCK draws and BLOCK_BYTES of weights."""
+        return blocks(self.resamples, self.patients)
+
+
+def blocks(n: int, patients: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of blocks that cover 0 .. n - 1, of at most BLOCK and of BLOCK_BYTES of patient weights."""
+    size = max(1, min(BLOCK, BLOCK_BYTES // (8 * max(patients, 1))))
+    for first in range(0, n, size):
+        yield first, min(first + size, n)
 
 
 def draws_for(key: str, slice_kind: str, slice_name: str, *, patients: int, resamples: int) -> Draws:
@@ -66,39 +73,59 @@ def draws_for(key: str, slice_kind: str, slice_name: str, *, patients: int, resa
     return Draws(int.from_bytes(digest[:16], "big"), patients, resamples)
 
 
-class Interval(NamedTuple):
-    """Limits, the number of resamples in which the metric was undefined, and why the limits are NaN if they are."""
+def replicates(
+    plans: Sequence[Plan], draws: Draws, *, costly: int = COSTLY_DRAWS, workers: int | None = None
+) -> Floats:
+    """Values of ``plans`` in every draw, shape (plans, resamples, metrics), NaN where undefined.
 
-    lo: float
-    hi: float
-    n_undefined: int
-    reason: str | None = None
-
-
-def interval(replicates: Floats, point: float, *, level: float = 0.95, method: Method = "percentile") -> Interval:
-    """Bootstrap interval of one metric from its ``replicates`` (B,), NaN where undefined.
-
-    ``percentile``: the (1 - level) / 2 and (1 + level) / 2 quantiles (linear interpolation) of the defined replicates.
-    ``basic``: these reflected about ``point``, (2 point - upper, 2 point - lower), which moves the upward bias of
-    binned errors the right way and may leave the metric's range. Undefined replicates are counted and left out; if all
-    are, or ``point`` is NaN, the limits are NaN. Raises ValueError for a level outside (0, 1) or an unknown method.
+    Plans are over the same patients and have the same metrics. Costly metrics are evaluated in the first ``costly``
+    draws and NaN after. ``workers`` threads (one a core if None) share the blocks; their number can't
+    change a bit.
     """
-    check_interval(level, method)
-    kept = replicates[~np.isnan(replicates)]
-    undefined = len(replicates) - len(kept)
-    if np.isnan(point):
-        return Interval(float("nan"), float("nan"), undefined, "value undefined")
-    if len(kept) == 0:
-        return Interval(float("nan"), float("nan"), undefined, "undefined in every resample")
-    lo, hi = (float(q) for q in np.quantile(kept, [(1.0 - level) / 2.0, (1.0 + level) / 2.0]))
-    if method == "basic":
-        lo, hi = 2.0 * point - hi, 2.0 * point - lo
-    return Interval(lo, hi, undefined)
+    return _evaluated(plans, draws.resamples, draws.patients, draws.block, costly, workers)
 
 
-def check_interval(level: float, method: str) -> None:
-    """Raise ValueError for a level outside (0, 1) or a method that is not known."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, not {level}")
-    if method not in ("percentile", "basic"):
-        raise ValueError(f"method must be 'percentile' or 'basic', not {method!r}")
+def left_out(plans: Sequence[Plan], patients: int, *, workers: int | None = None) -> Floats:
+    """Values of ``plans`` with each patient left out in turn, shape (plans, patients, metrics)."""
+
+    def block(first: int, last: int) -> Floats:
+        weights = np.ones((last - first, patients))
+        weights[np.arange(last - first), np.arange(first, last)] = 0.0
+        return weights
+
+    return _evaluated(plans, patients, patients, block, patients, workers)
+
+
+def _evaluated(
+    plans: Sequence[Plan],
+    n: int,
+    patients: int,
+    block: Callable[[int, int], Floats],
+    costly: int,
+    workers: int | None,
+) -> Floats:
+    out = np.full((len(plans), n, len(plans[0].headings)), np.nan)
+    mask = plans[0].costly
+
+    def one(span: tuple[int, int]) -> None:
+        first, last = span
+        weights = block(first, last)
+        enough = min(last, costly) - first  # of this block's draws the costly metrics get these
+        for values, plan in zip(out, plans, strict=True):
+            values[first:last] = plan.evaluate(weights, costly=False)[0]
+            if enough > 0 and mask.any():
+                values[first : first + enough, mask] = plan.evaluate(weights[:enough], cheap=False)[0][:, mask]
+
+    spans = list(blocks(n, patients))
+    # on small sets the interpreter works more than the kernels do, and threads would wait for each other
+    threads = workers or (1 if n * patients < SMALL else os.cpu_count()) or 1
+    if threads == 1:
+        for span in spans:
+            one(span)
+        return out
+    for plan in plans:
+        plan.prepare()  # what is made once is made before threads can ask for it twice
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(one, spans):
+            pass
+    return out

@@ -12,6 +12,8 @@ from typing import Any
 from protocol import EDITION
 from protocol.engine import Facts, run_rules
 from protocol.findings import Verdict
+from protocol.submission import Submission
+from protocol.task import Task
 from scorer.intake.jail import Intake, decode
 from scorer.warehouse import Warehouse
 from splits import attack
@@ -28,6 +30,13 @@ class Examination:
     intake: Intake
     warehouse: Warehouse
     verdict: Verdict
+
+    @property
+    def records(self) -> tuple[Task, Submission]:
+        """Task and record of a bundle that was accepted."""
+        assert self.bundle.task is not None
+        assert self.bundle.record is not None
+        return self.bundle.task, self.bundle.record
 
 
 @contextlib.contextmanager
@@ -114,4 +123,7 @@ def _claims(bundle: Bundle, intake: Intake, warehouse: Warehouse) -> Any:
     assert bundle.task is not None
     assert bundle.record is not None
     assert intake.splits is not None
-    return check_claims(bundle.task, bundle.record, intake.splits.table.extras, warehouse)
+    assert intake.predictions is not None
+    return check_claims(
+        bundle.task, bundle.record, intake.splits.table.extras, warehouse, intake.predictions.table.precision
+    )

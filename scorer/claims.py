@@ -1,12 +1,17 @@
 """Claims beside what the scorer makes of them."""
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 from protocol import EDITION
+from protocol.catalogue import catalogue
 from protocol.facts import ClaimCheck
 from protocol.submission import Claim, Submission
 from protocol.task import Task
-from scorer.bootstrap import Method
 from scorer.cohort import cohort_of, predictions_of
-from scorer.scoring import MEAN, Row, Run, Slice, score
+from scorer.metrics.sets import FAMILIES, family_of
+from scorer.rows import MEAN, Row, Run
+from scorer.scoring import Slice, TaskSet, score
 from scorer.warehouse import Warehouse
 
 Group = tuple[str, str, Slice]  # model, calibrator and slice: one evaluation serves all claims on them
@@ -18,44 +23,65 @@ def draw_key(task: Task) -> str:
 
 
 def check_claims(
-    task: Task, record: Submission, extras: tuple[str, ...], warehouse: Warehouse
+    task: Task,
+    record: Submission,
+    extras: tuple[str, ...],
+    warehouse: Warehouse,
+    precision: Mapping[str, str],
 ) -> tuple[ClaimCheck, ...]:
     """Recompute every claim of ``record``, each with its interval by the declared method and level.
 
-    Each model and calibrator is evaluated once a slice, however many claims are made on them; without a claimed
-    interval there are no draws to wait for.
+    Each model and calibrator is evaluated once a slice, and only in the families of metrics that are claimed; without a
+    claimed interval there are no draws to wait for. ``precision`` as for :func:`task_set`.
     """
     claims = record.metrics.claims
     if not claims:
         return ()
     cohort = cohort_of(task, record, extras, warehouse)
     predictions = predictions_of(task, warehouse)
-    method: Method = "basic" if record.uncertainty.method == "basic" else "percentile"
     seeds = {model.name: model.run_seeds for model in record.models}
-    groups: dict[Group, bool] = {}  # whether any claim of the group has an interval
+    groups: dict[Group, list[Claim]] = {}
     for claim in claims:
-        groups[_group(claim)] = groups.get(_group(claim), False) or claim.interval is not None
-    found: dict[tuple[Group, str, str, str | None], Row] = {}
-    for group, drawn in groups.items():
+        groups.setdefault(_group(claim), []).append(claim)
+    found: dict[tuple[Any, ...], Row] = {}
+    for group, members in groups.items():
         model, calibrator, slice_ = group
+        drawn = any(claim.interval is not None for claim in members)
         scores = score(
             submission=record.submission_id,
-            kind=task.kind,
-            classes=task.classes,
+            task=task_set(task, precision, {family_of(claim.metric) for claim in members}),
             cohort=cohort,
             runs=[Run(model, seed, calibrator) for seed in seeds[model]],
             predictions=predictions,
             key=draw_key(task),
             resamples=task.resamples if drawn else 1,
             level=record.uncertainty.level,
-            method=method,
+            method=record.uncertainty.method if drawn else "percentile",
             slices=[slice_],
         )
-        found |= {(group, row.seed, row.metric, row.class_): row for row in scores.rows}
+        found |= {(group, row.seed, row.metric, row.class_, row.bins_asked, row.cutoff): row for row in scores.rows}
     return tuple(
-        _check(index, claim, found[(_group(claim), _seed(claim, seeds[claim.model]), claim.metric, claim.class_)])
+        _check(index, claim, found[(_group(claim), _seed(claim, seeds[claim.model]), *_definition(task, claim))])
         for index, claim in enumerate(claims)
     )
+
+
+def task_set(task: Task, precision: Mapping[str, str], families: Collection[str] = FAMILIES) -> TaskSet:
+    """The metrics of ``task``; ``precision`` maps a probability column to how it was stored."""
+    return TaskSet(
+        kind=task.kind,
+        classes=task.classes,
+        thresholds=task.thresholds,
+        ordinal=task.ordinal,
+        precision=tuple(precision.get(column, "float64") for column in task.probability_columns),
+        families=families,
+    )
+
+
+def _definition(task: Task, claim: Claim) -> tuple[Any, ...]:
+    """What tells one row of a run and slice from another; bins that are stated of an unbinned metric say nothing."""
+    bins = claim.bins if catalogue(task.kind)[claim.metric].bins else None
+    return claim.metric, claim.class_, bins, claim.cutoff
 
 
 def _check(index: int, claim: Claim, row: Row) -> ClaimCheck:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from protocol.submission import Submission
 from protocol.task import Task
 from protocol.types import ClusteringUnit
-from scorer.scoring import Cohort, Run
+from scorer.rows import Run
+from scorer.scoring import Cohort
 from scorer.warehouse import Warehouse
 
 UNIT_COLUMNS: dict[ClusteringUnit, str] = {"patient": "patient_id", "image": "image_id", "site": "site"}

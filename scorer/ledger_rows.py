@@ -3,6 +3,7 @@
 Nothing here opens a file: :mod:`scorer.ledger` does.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from protocol.canonical import digest_of, sha256_hex
 
-FORMAT = "mvc-ledger-1"
+FORMAT = "mvc-ledger-2"
 FIRST_PREVIOUS = "0" * 64
 
 EVENT_COLUMNS = ("seq", "time", "kind", "submission", "task", "payload", "previous", "digest")
@@ -25,7 +26,7 @@ _COUNTS = ("n_draws", "n_undefined", "n_images", "n_patients", "n_events")
 METRIC_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _KEYS]
     + [(name, pa.int64()) for name in ("bins_asked", "bins_used")]
-    + [(name, pa.float64()) for name in ("value", "lo", "hi")]
+    + [(name, pa.float64()) for name in ("cutoff", "value", "lo", "hi")]
     + [("method", pa.string())]
     + [(name, pa.int64()) for name in _COUNTS]
     + [("reason", pa.string())]
@@ -43,8 +44,8 @@ create table events (
 create table metrics (
     seq bigint not null, submission varchar, model varchar, seed varchar, calibrator varchar, slice_kind varchar,
     slice varchar, "class" varchar, metric varchar, reading varchar, bins_asked bigint, bins_used bigint,
-    value double, lo double, hi double, method varchar, n_draws bigint, n_undefined bigint, n_images bigint,
-    n_patients bigint, n_events bigint, reason varchar
+    cutoff double, value double, lo double, hi double, method varchar, n_draws bigint, n_undefined bigint,
+    n_images bigint, n_patients bigint, n_events bigint, reason varchar
 );
 """
 SELECT_EVENTS = "select seq, time, kind, submission, task, payload, previous, digest from events order by all"
@@ -101,7 +102,7 @@ def event_digest(seq: int, *texts: str) -> str:
     """Digest of an event; ``texts``: time, kind, submission, task, payload, previous."""
     # the payload goes in as its own digest
     document: dict[str, Any] = dict(zip(EVENT_COLUMNS[1:-1], texts, strict=True))
-    return digest_of({**document, "seq": _canonical(seq), "payload": sha256_hex(document["payload"].encode())})
+    return digest_of({**document, "seq": _whole(seq), "payload": sha256_hex(document["payload"].encode())})
 
 
 def promised_metrics(payload: str) -> str | None:
@@ -137,16 +138,26 @@ def table_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def rows_digest(rows: Iterator[tuple[Any, ...]]) -> str:
-    """Digest of metric rows, each in the order of ``METRIC_SCHEMA``."""
-    # Digest of the sorted digests of the rows: no matter in which order they are stored, and small in memory.
-    names = METRIC_SCHEMA.names
-    return digest_of(sorted(digest_of(dict(zip(names, map(_canonical, row), strict=True))) for row in rows))
+    """Digest of metric rows, each in the order of ``METRIC_SCHEMA``: SHA-256 of the sorted digests of the rows.
+
+    A row's digest is that of its values as a compact JSON array, undefined numbers null. No matter in which order rows
+    are stored; small in memory.
+    """
+    digests = sorted(hashlib.sha256(_line(row)).digest() for row in rows)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _line(row: tuple[Any, ...]) -> bytes:
+    values = [_canonical(value) for value in row]
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _whole(seq: int) -> int | str:
+    # RFC 8785 has no integer from 2**53 on: written as text
+    return str(seq) if abs(seq) >= 2**53 else seq
 
 
 def _canonical(value: Any) -> Any:
-    # RFC 8785 has no NaN, no infinity and no integer from 2**53 on; undefined is null, the others are written as text.
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
-    if isinstance(value, int) and abs(value) >= 2**53:
-        return str(value)
     return value

@@ -4,29 +4,25 @@ The evaluated images are put in the order of their ids and patients are numbered
 is summed, so the same numbers come out, bit for bit, whatever the order of the rows given.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.bootstrap import Interval, Method, check_interval, draws_for, interval
-from scorer.metrics import Kind, Plan, Point, plan_for
+from protocol.types import Kind
+from scorer.bootstrap import COSTLY_DRAWS, draws_for, left_out, replicates
+from scorer.curves import curves_of
+from scorer.intervals import Interval, Method, check_interval, interval
+from scorer.metrics.plan import Plan, Point
+from scorer.metrics.sets import FAMILIES, plan_for
+from scorer.rows import MEAN, Count, Curves, Replicates, Row, Run, Scores, Sinks, Spread
 
 Floats = NDArray[np.float64]
 Slice = tuple[str, str]
 
-MEAN = "mean"  # the `seed` of rows that hold the mean over seeds
 ONE_PATIENT = "an interval needs at least two patients"
-
-
-@dataclass(frozen=True)
-class Run:
-    """One set of predictions: a model, trained with a seed (0 if deterministic), after a calibrator ('none' if raw)."""
-
-    model: str
-    seed: int
-    calibrator: str
 
 
 @dataclass(frozen=True)
@@ -46,81 +42,33 @@ class Cohort:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the metrics table; fields in the order of its columns (``class_`` is the column ``class``).
+class TaskSet:
+    """What a task fixes for its metrics: kind, classes in order, thresholds, whether classes are ordinal.
 
-    ``seed`` is the seed as text, or 'mean'. ``n_events`` counts images of the class (binary: of the positive class),
-    None where no one class is meant. NaN in ``value``, ``lo`` or ``hi`` comes with a ``reason``. In ``n_undefined`` of
-    the ``n_draws`` resamples the metric had no value; they are left out of the limits.
+    ``precision`` is how each probability column was stored (float64 if empty), ``families`` those that are computed.
     """
 
-    submission: str
-    model: str
-    seed: str
-    calibrator: str
-    slice_kind: str
-    slice: str
-    class_: str | None
-    metric: str
-    reading: str | None
-    bins_asked: int | None
-    bins_used: int | None
-    value: float
-    lo: float
-    hi: float
-    method: str
-    n_draws: int
-    n_undefined: int
-    n_images: int
-    n_patients: int
-    n_events: int | None
-    reason: str | None
+    kind: Kind
+    classes: Sequence[str]
+    thresholds: Sequence[float] = ()
+    ordinal: bool = False
+    precision: Sequence[str] = ()
+    families: Collection[str] = FAMILIES
 
-
-@dataclass(frozen=True)
-class Spread:
-    """A metric over the ``n`` seeds of a model: mean, sd (ddof 1; NaN for one seed), min, max; all NaN if undefined in
-    any."""
-
-    model: str
-    calibrator: str
-    slice_kind: str
-    slice: str
-    class_: str | None
-    metric: str
-    n: int
-    mean: float
-    sd: float
-    min: float
-    max: float
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many images something befell: ``what`` is 'nll_floored' (of a run) or 'unlabelled' (of a slice; no model,
-    seed, calibrator).
-
-    Counts of zero are left out.
-    """
-
-    what: str
-    model: str | None
-    seed: str | None
-    calibrator: str | None
-    slice_kind: str
-    slice: str
-    class_: str | None
-    n_images: int
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What scoring a submission gives; ``level`` is the coverage asked of every interval."""
-
-    rows: tuple[Row, ...]
-    seed_spread: tuple[Spread, ...]
-    counts: tuple[Count, ...]
-    level: float
+    def plan(self, p: Floats, y: NDArray[np.int64], patient: NDArray[np.intp], patients: int) -> Plan:
+        """The metrics of one run's images; arguments and errors as :func:`scorer.metrics.plan_for`."""
+        return plan_for(
+            self.kind,
+            self.classes,
+            p,
+            y,
+            patient,
+            patients,
+            thresholds=self.thresholds,
+            ordinal=self.ordinal,
+            precision=self.precision,
+            families=self.families,
+        )
 
 
 @dataclass(frozen=True)
@@ -137,10 +85,13 @@ class _View:
 @dataclass(frozen=True)
 class _Settings:
     submission: str
+    task: TaskSet
     key: str
     resamples: int
     level: float
     method: Method
+    workers: int | None
+    sinks: Sinks | None
 
 
 def point_values(kind: Kind, classes: Sequence[str], p: Floats, y: NDArray[np.int64]) -> list[Point]:
@@ -155,8 +106,7 @@ def point_values(kind: Kind, classes: Sequence[str], p: Floats, y: NDArray[np.in
 def score(
     *,
     submission: str,
-    kind: Kind,
-    classes: Sequence[str],
+    task: TaskSet,
     cohort: Cohort,
     runs: Sequence[Run],
     predictions: Callable[[Run], Floats],
@@ -166,6 +116,8 @@ def score(
     method: Method = "percentile",
     progress: Callable[[Run], None] | None = None,
     slices: Sequence[Slice] | None = None,
+    sinks: Sinks | None = None,
+    workers: int | None = None,
 ) -> Scores:
     """Score ``runs`` on every slice, with bootstrap intervals by patient.
 
@@ -174,8 +126,10 @@ def score(
     ``slices`` defaults to :func:`slices_of`. Rows come by model, calibrator, slice, seed (then 'mean', if there are two
     or more), whatever the order of ``runs``; one model with one calibrator is held in memory at a time. The value of a
     seed mean is the mean over seeds, its interval that of the mean of the seeds' replicates; both are undefined where
-    one seed is. ``progress(run)`` is called when a run is scored. Raises ValueError for duplicate images or runs,
-    arrays that do not fit, an unknown slice, a probability that is NaN or outside [0, 1], or a label that is no class.
+    one seed is. Fits and smoothers get the first :data:`scorer.bootstrap.COSTLY_DRAWS` of the resamples. ``sinks`` are
+    given replicates and curves, ``progress(run)`` is called when a run is scored; ``workers`` threads can't change a
+    bit. Raises ValueError for duplicate images or runs, arrays that do not fit, an unknown slice, a
+    probability that is NaN or outside [0, 1], or a label that is no class.
     """
     check_interval(level, method)
     if len(set(runs)) != len(runs):
@@ -190,10 +144,10 @@ def score(
         subgroups={name: levels[order] for name, levels in cohort.subgroups.items()},
     )
     views = [_view(ordered, one) for one in (slices_of(cohort) if slices is None else slices)]
-    settings = _Settings(submission, key, resamples, level, method)
+    settings = _Settings(submission, task, key, resamples, level, method, workers, sinks)
     rows: list[Row] = []
     spread: list[Spread] = []
-    counts = _unlabelled(classes, ordered, views) if kind == "multilabel" else []
+    counts = _unlabelled(task.classes, ordered, views) if task.kind == "multilabel" else []
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.model, run.calibrator, run.seed)):
         groups.setdefault((run.model, run.calibrator), []).append(run)
@@ -201,16 +155,19 @@ def score(
         tables = [_table(predictions(run), order) for run in group]
         for view in views:
             plans = [
-                plan_for(kind, classes, table[view.rows], ordered.labels[view.rows], view.patient, view.patients)
-                for table in tables
+                task.plan(table[view.rows], ordered.labels[view.rows], view.patient, view.patients) for table in tables
             ]
             rows += _score_view(group, view, plans, settings, spread)
-            counts += [
-                Count("nll_floored", run.model, str(run.seed), run.calibrator, view.kind, view.name, class_, n)
-                for run, plan in zip(group, plans, strict=True)
-                for class_, n in plan.floored
-                if n
-            ]
+            if sinks is not None and view.kind != "subgroup":
+                for run, table in zip(group, tables, strict=True):
+                    sinks.curves(_curves(run, view, table[view.rows], ordered.labels[view.rows], settings))
+            for run, plan in zip(group, plans, strict=True):
+                for what, found in (("nll_floored", plan.floored), ("logit_clipped", plan.clipped)):
+                    counts += [
+                        Count(what, run.model, str(run.seed), run.calibrator, view.kind, view.name, class_, n)
+                        for class_, n in found
+                        if n
+                    ]
         if progress is not None:
             for run in group:
                 progress(run)
@@ -283,51 +240,78 @@ def _score_view(
     """Rows of one model with one calibrator in one slice, seed by seed, then of their mean; adds to ``spread``."""
     points = [plan.points() for plan in plans]
     draws = draws_for(settings.key, view.kind, view.name, patients=view.patients, resamples=settings.resamples)
-    replicates = np.empty((len(plans), settings.resamples, len(points[0])))
-    for first, last, weights in draws.blocks(len(view.rows)):
-        for one, plan in zip(replicates, plans, strict=True):
-            one[first:last] = plan.evaluate(weights)[0]
-    rows: list[Row] = []
-    for run, own, one in zip(group, points, replicates, strict=True):
-        rows += _rows(run, str(run.seed), view, own, one, settings)
-    values = np.array([[point.value for point in own] for own in points])
+    few = min(settings.resamples, COSTLY_DRAWS)
+    drawn = replicates(plans, draws, costly=few, workers=settings.workers)
+    without = left_out(plans, view.patients, workers=settings.workers) if settings.method == "bca" else None
+    seeds = [str(run.seed) for run in group]
     if len(group) > 1:
-        means = [_over_seeds(column) for column in zip(*points, strict=True)]
-        rows += _rows(group[0], MEAN, view, means, replicates.mean(axis=0), settings)
-    for i, point in enumerate(points[0]):
-        over = values[:, i]
-        sd = float(over.std(ddof=1)) if len(over) > 1 else float("nan")
-        spread.append(
-            Spread(
-                model=group[0].model,
-                calibrator=group[0].calibrator,
-                slice_kind=view.kind,
-                slice=view.name,
-                class_=point.class_,
-                metric=point.metric,
-                n=len(over),
-                mean=float(over.mean()),
-                sd=sd,
-                min=float(over.min()),
-                max=float(over.max()),
-            )
-        )
+        seeds.append(MEAN)
+        points.append([_over_seeds(column) for column in zip(*points, strict=True)])
+        drawn = np.concatenate((drawn, drawn.mean(axis=0, keepdims=True)))
+        without = None if without is None else np.concatenate((without, without.mean(axis=0, keepdims=True)))
+    rows: list[Row] = []
+    for i, (seed, own) in enumerate(zip(seeds, points, strict=True)):
+        run = group[min(i, len(group) - 1)]
+        rows += _rows(run, seed, view, own, drawn[i], None if without is None else without[i], few, settings)
+        if settings.sinks is not None:
+            settings.sinks.replicates(Replicates(run.model, seed, run.calibrator, view.kind, view.name, own, drawn[i]))
+    spread += _spreads(group, view, points[: len(group)])
     return rows
+
+
+def _curves(run: Run, view: _View, p: Floats, y: NDArray[np.int64], settings: _Settings) -> Curves:
+    task = settings.task
+    key = json.dumps([settings.key, view.kind, view.name])
+    found = curves_of(task.kind, tuple(task.classes), p, y, key=key, precision=tuple(task.precision))
+    return Curves(run.model, str(run.seed), run.calibrator, view.kind, view.name, found)
+
+
+def _spreads(group: Sequence[Run], view: _View, points: Sequence[Sequence[Point]]) -> list[Spread]:
+    """Each metric over the seeds of one model with one calibrator in one slice."""
+    values = np.array([[point.value for point in own] for own in points])
+    return [
+        Spread(
+            model=group[0].model,
+            calibrator=group[0].calibrator,
+            slice_kind=view.kind,
+            slice=view.name,
+            class_=point.class_,
+            metric=point.metric,
+            bins_asked=point.bins_asked,
+            cutoff=point.cutoff,
+            n=len(over),
+            mean=float(over.mean()),
+            sd=float(over.std(ddof=1)) if len(over) > 1 else float("nan"),
+            min=float(over.min()),
+            max=float(over.max()),
+        )
+        for point, over in zip(points[0], values.T, strict=True)
+    ]
 
 
 def _over_seeds(points: Sequence[Point]) -> Point:
     """The mean of one metric over seeds; bins used are given only if all seeds agree."""
     used = {point.bins_used for point in points}
     value = float(np.mean([point.value for point in points]))
-    return replace(points[0], value=value, bins_used=used.pop() if len(used) == 1 else None)
+    reason = next((point.reason for point in points if point.reason is not None), None)
+    return replace(points[0], value=value, reason=reason, bins_used=used.pop() if len(used) == 1 else None)
 
 
 def _rows(
-    run: Run, seed: str, view: _View, points: Sequence[Point], replicates: Floats, settings: _Settings
+    run: Run,
+    seed: str,
+    view: _View,
+    points: Sequence[Point],
+    drawn: Floats,
+    without: Floats | None,
+    few: int,
+    settings: _Settings,
 ) -> list[Row]:
     rows = []
     for i, point in enumerate(points):
-        limits = interval(replicates[:, i], point.value, level=settings.level, method=settings.method)
+        n_draws = few if point.costly else settings.resamples
+        left = None if without is None else without[:, i]
+        limits = interval(drawn[:n_draws, i], point.value, level=settings.level, method=settings.method, left_out=left)
         if (
             point.reason is None and not point.resamplable
         ):  # every draw is the same: a width of zero would be a false claim
@@ -345,11 +329,12 @@ def _rows(
                 reading=point.reading,
                 bins_asked=point.bins_asked,
                 bins_used=point.bins_used,
+                cutoff=point.cutoff,
                 value=point.value,
                 lo=limits.lo,
                 hi=limits.hi,
                 method=settings.method,
-                n_draws=settings.resamples,
+                n_draws=n_draws,
                 n_undefined=limits.n_undefined,
                 n_images=point.n_images,
                 n_patients=point.n_patients,

@@ -1,6 +1,7 @@
 """Writing files whole or not at all."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -32,3 +33,9 @@ def write_atomic(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path``, whole or not at all."""
     with replacing(path) as sink:
         sink.write(data)
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, 64 hex characters."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,8 +1,10 @@
 """Step 4: probabilities that can be scored, and claims that hold (protocol, 3.4)."""
 
+import difflib
+from collections.abc import Sequence
 from decimal import Decimal
 
-from protocol.catalogue import Metric, catalogue
+from protocol.catalogue import COVERAGES, Metric, catalogue
 from protocol.facts import ClaimCheck, Sql, Table
 from protocol.findings import Finding, Level, NotApplicable, counted
 from protocol.rules import Result, Rule
@@ -206,15 +208,20 @@ class MVC408(Rule):
 def _lacking(claim: Claim, metrics: dict[str, Metric], task: Task, record: Submission) -> list[str]:
     metric = metrics.get(claim.metric)
     if metric is None:
-        return [f"metric {claim.metric} is not one of {', '.join(metrics)}"]
+        near = difflib.get_close_matches(claim.metric, metrics, n=2, cutoff=0.7)
+        meant = f"; near it: {', '.join(near)}" if near else ""
+        return [f"metric {claim.metric} is not one of PROTOCOL.md, section 10{meant}"]
+    if claim.metric.startswith("kappa_quadratic") and not task.ordinal:
+        return [f"{claim.metric} is for ordinal classes, and the task's are not"]
     lacking = []
-    if metric.bins is not None:
-        for name, wanted in (("bins", metric.bins), ("binning", metric.binning), ("reading", metric.reading)):
-            stated = getattr(claim, name)
-            if stated is None:
-                lacking.append(f"no {name}")
-            elif stated != wanted:
-                lacking.append(f"{name} {stated}, where this edition has {wanted}")
+    if metric.bins:
+        lacking += _differs("bins", claim.bins, metric.bins)
+        lacking += _differs("binning", claim.binning, (metric.binning,))
+        lacking += _differs("reading", claim.reading, (metric.reading,))
+    if metric.cutoff is not None:
+        lacking += _differs("cutoff", claim.cutoff, task.thresholds if metric.cutoff == "threshold" else COVERAGES)
+    elif claim.cutoff is not None:
+        lacking.append(f"{claim.metric} has no threshold or coverage")
     if claim.slice is None:
         lacking.append("no slice")
     elif claim.slice not in _slices(task, record):
@@ -229,6 +236,15 @@ def _lacking(claim: Claim, metrics: dict[str, Metric], task: Task, record: Submi
     elif claim.seed != "mean" and (claim.model, claim.seed, claim.calibrator) not in runs:
         lacking.append(f"seed {claim.seed} is not declared")
     return lacking
+
+
+def _differs(name: str, stated: object, wanted: Sequence[object]) -> list[str]:
+    """What is wrong with a part of a claim's definition, if anything."""
+    if stated is None:
+        return [f"no {name}"]
+    if stated in wanted:
+        return []
+    return [f"{name} {stated}, where this edition and task have {' or '.join(map(str, wanted)) or 'none'}"]
 
 
 def _slices(task: Task, record: Submission) -> list[str]:

@@ -3,7 +3,7 @@
 from math import sqrt
 
 from protocol.facts import ClaimCheck
-from protocol.findings import Finding, NotApplicable, Unverified
+from protocol.findings import Finding, NotApplicable
 from protocol.rules import Result, Rule
 from protocol.stages.stage1_splits import no_patients
 from protocol.stages.stage4_metrics import SCORABLE, printed
@@ -58,8 +58,6 @@ class MVC503(Rule):
         claimed = [check for check in claim_checks if check.claim.interval is not None]
         if not claimed:
             return NotApplicable("no interval is claimed")
-        if record.uncertainty.method == "bca":
-            return Unverified("BCa intervals are not recomputed by this version of the kit")
         found = []
         for check in claimed:
             where = f"submission.yaml: metrics.claims[{check.index}].interval, {check.claim.metric}"

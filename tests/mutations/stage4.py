@@ -70,7 +70,7 @@ def value_claimed_where_there_is_none(draft: Draft) -> None:
 
 def _ece(draft: Draft, **fields: Any) -> None:
     ece = catalogue("binary")["ece"]
-    whole = {"bins": ece.bins, "binning": ece.binning, "reading": ece.reading, "slice": "test", "value": "0.1"}
+    whole = {"bins": ece.bins[0], "binning": ece.binning, "reading": ece.reading, "slice": "test", "value": "0.1"}
     claim = {"metric": ece.name, "model": "densenet121", **whole, **fields}
     draft.claim(**{name: field for name, field in claim.items() if field is not None})
 
@@ -81,10 +81,16 @@ for name, fields in (
     ("other_binning", {"binning": "equal-width"}),
     ("no_slice", {"slice": None}),
     ("unknown_slice", {"slice": "sex=other"}),
-    ("unknown_metric", {"metric": "mce"}),
+    ("unknown_metric", {"metric": "sharpness"}),
     ("unknown_model", {"model": "vit"}),
     ("unknown_seed", {"seed": 9}),
     ("needless_class", {"class": "malignant"}),
+    ("needless_cutoff", {"cutoff": 0.5}),
+    ("kappa_of_classes_without_order", {"metric": "kappa_quadratic"}),
+    ("several_bins_none_named", {"metric": "mce_weighted", "bins": None, "binning": "equal-width"}),
+    ("no_coverage", {"metric": "risk_at_coverage"}),
+    ("other_coverage", {"metric": "risk_at_coverage", "cutoff": 0.7}),
+    ("undeclared_threshold", {"metric": "net_benefit", "cutoff": 0.2}),
 ):
 
     def claim(draft: Draft, fields: dict[str, Any] = fields) -> None:

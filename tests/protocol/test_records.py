@@ -103,6 +103,7 @@ def test_a_record_that_does_not_fit_is_refused(changes: dict[str, Any]) -> None:
         ("binary", {"primary_metric": "ece"}),
         ("binary", {"resamples": 999}),
         ("binary", {"thresholds": [0.0]}),
+        ("binary", {"thresholds": [0.5, 0.5]}),
         ("binary", {"truth_sha256": "abc"}),
         ("binary", {"extra": 1}),
     ],

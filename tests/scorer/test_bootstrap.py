@@ -1,12 +1,56 @@
-"""Draws and intervals: what they must be, whatever numpy's version, the block size and the order of files."""
+"""Draws and replicates: what they must be, whatever numpy's version, the block size, the threads and the order of
+files."""
 
-import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from protocol.types import Kind
 from scorer import bootstrap
-from scorer.bootstrap import Draws, draws_for, interval
+from scorer.bootstrap import Draws, blocks, draws_for, left_out, replicates
+from scorer.metrics import plan_for
+from scorer.metrics.plan import Plan
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+NAMES = {"binary": ("no", "yes"), "multiclass": ("a", "b", "c"), "multilabel": ("a", "b", "c")}
+KINDS: list[Kind] = ["binary", "multiclass", "multilabel"]
+
+
+class Images(NamedTuple):
+    """One run's images; ties in the probabilities, patients with one image or several."""
+
+    kind: Kind
+    p: Floats
+    y: NDArray[np.int64]
+    patient: Rows
+    patients: int
+
+    def plan(self, rows: Rows | None = None) -> Plan:
+        """The metrics of all images, or of ``rows``, repetitions allowed, each then a patient of its own."""
+        if rows is None:
+            p, y, patient, patients = self.p, self.y, self.patient, self.patients
+        else:
+            p, y, patient, patients = self.p[rows], self.y[rows], np.arange(len(rows)), len(rows)
+        return plan_for(self.kind, NAMES[self.kind], p, y, patient, patients, thresholds=(0.2, 0.5), ordinal=True)
+
+
+def images(kind: Kind, n: int = 60, patients: int = 13, seed: int = 0) -> Images:
+    rng = np.random.default_rng(seed)
+    if kind == "multiclass":
+        raw = rng.integers(1, 9, (n, 3)).astype(np.float64)
+        p, y = raw / raw.sum(axis=1, keepdims=True), rng.integers(0, 3, n)
+    else:
+        p = rng.integers(0, 21, (n, 1 if kind == "binary" else 3)) / 20
+        y = rng.integers(0, 2, n) if kind == "binary" else rng.integers(-1, 2, (n, 3))
+    patient = np.concatenate((np.arange(patients), rng.integers(0, patients, n - patients)))
+    return Images(kind, p, y.astype(np.int64), patient, patients)
+
+
+def same(a: Floats, b: Floats) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def test_a_draw_takes_as_many_patients_as_there_are() -> None:
@@ -31,10 +75,20 @@ def test_blocks_do_not_matter(patients: int, monkeypatch: pytest.MonkeyPatch) ->
     draws = Draws(2**127 + 5, patients, 23)
     whole = draws.block(0, 23)
     assert (np.concatenate([draws.block(i, i + 1) for i in range(23)]) == whole).all()
-    monkeypatch.setattr(bootstrap, "BLOCK_BYTES", 8 * 10 * 4)
-    blocks = list(draws.blocks(rows=10))
-    assert [(first, last) for first, last, _ in blocks] == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 23)]
-    assert (np.concatenate([weights for _, _, weights in blocks]) == whole).all()
+    monkeypatch.setattr(bootstrap, "BLOCK", 4)
+    spans = list(draws.blocks())
+    assert spans == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 23)]
+    assert (np.concatenate([draws.block(*span) for span in spans]) == whole).all()
+
+
+def test_blocks_are_bounded_in_draws_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "BLOCK", 5)
+    monkeypatch.setattr(bootstrap, "BLOCK_BYTES", 8 * 100)
+    assert list(blocks(7, 10)) == [(0, 5), (5, 7)]
+    assert list(blocks(7, 33)) == [(0, 3), (3, 6), (6, 7)]
+    assert list(blocks(2, 10**9)) == [(0, 1), (1, 2)]
+    assert list(blocks(3, 0)) == [(0, 3)]
+    assert list(blocks(0, 3)) == []
 
 
 def test_draws_are_fixed_for_good() -> None:
@@ -66,46 +120,96 @@ def test_fewer_resamples_are_the_first_of_more() -> None:
 
 def test_no_patients_and_bad_counts() -> None:
     assert draws_for("k", "test", "all", patients=0, resamples=4).block(0, 4).shape == (4, 0)
-    with pytest.raises(ValueError, match="resamples"):
-        draws_for("k", "test", "all", patients=3, resamples=0)
+    for patients, resamples in ((3, 0), (-1, 5)):
+        with pytest.raises(ValueError, match="resamples"):
+            draws_for("k", "test", "all", patients=patients, resamples=resamples)
 
 
-def test_percentile_by_hand() -> None:
-    # 0 .. 100: the 2.5 % and 97.5 % points of 101 equally spaced values
-    assert interval(np.arange(101.0)[::-1], 30.0) == pytest.approx((2.5, 97.5, 0, None))
-    assert interval(np.arange(101.0), 30.0, level=0.8) == pytest.approx((10.0, 90.0, 0, None))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_replicate_is_the_metric_of_the_drawn_patients_rows(kind: Kind) -> None:
+    given = images(kind)
+    plan, draws = given.plan(), Draws(11, given.patients, 12)
+    found = replicates([plan], draws)[0]
+    for own, taken in zip(found, draws.block(0, 12).astype(int), strict=True):
+        rows = [np.flatnonzero(given.patient == i) for i in range(given.patients) for _ in range(taken[i])]
+        assert_recomputed(plan, own, given.plan(np.concatenate(rows)))
 
 
-def test_basic_reflects_the_quantiles_about_the_value() -> None:
-    assert interval(np.arange(101.0), 30.0, method="basic") == pytest.approx((60.0 - 97.5, 60.0 - 2.5, 0, None))
+@pytest.mark.parametrize("kind", KINDS)
+def test_left_out_is_the_metric_without_the_patients_rows(kind: Kind) -> None:
+    given = images(kind)
+    plan = given.plan()
+    found = left_out([plan], given.patients)
+    assert found.shape == (1, given.patients, len(plan.headings))
+    for i, own in enumerate(found[0]):
+        assert_recomputed(plan, own, given.plan(np.flatnonzero(given.patient != i)))
 
 
-def test_levels_are_nested() -> None:
-    replicates = np.random.default_rng(0).normal(size=500)
-    limits = [interval(replicates, 0.0, level=level)[:2] for level in (0.8, 0.95, 0.99)]
-    assert limits[2][0] < limits[1][0] < limits[0][0] < limits[0][1] < limits[1][1] < limits[2][1]
+def assert_recomputed(plan: Plan, own: Floats, again: Plan) -> None:
+    """Values ``own`` of ``plan`` in a resample are those of ``again``, the plan of its rows.
+
+    A mean over present classes keeps the classes of the whole set: it is undefined where the resample lacks one.
+    """
+    points = again.points()
+    assert [heading.metric for heading in plan.headings] == [point.metric for point in points]
+    for heading, value, point in zip(plan.headings, own, points, strict=True):
+        if np.isnan(value) and heading.metric.endswith("_present"):
+            continue
+        rounding = 1e-7 if heading.costly else 1e-11
+        assert value == pytest.approx(point.value, abs=rounding, rel=rounding, nan_ok=True), heading
 
 
-def test_undefined_resamples_are_counted_and_left_out() -> None:
-    replicates = np.concatenate((np.arange(101.0), [math.nan] * 9))
-    assert interval(replicates, 50.0) == pytest.approx((2.5, 97.5, 9, None))
-    lo, hi, undefined, reason = interval(np.full(4, math.nan), 0.5)
-    assert math.isnan(lo)
-    assert math.isnan(hi)
-    assert (undefined, reason) == (4, "undefined in every resample")
-    lo, hi, undefined, reason = interval(np.array([math.nan, 0.5]), math.nan)
-    assert math.isnan(lo)
-    assert math.isnan(hi)
-    assert undefined == 1
-    assert reason is not None
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_threads_nor_blocks_change_a_bit(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = images(kind)
+    draws = Draws(5, given.patients, 41)
+
+    def made(workers: int | None) -> tuple[Floats, Floats]:
+        plans = [given.plan(), given.plan()]  # anew, so that threads begin with plans that nothing has touched
+        return (
+            replicates(plans, draws, costly=20, workers=workers),
+            left_out(plans, given.patients, workers=workers),
+        )
+
+    whole = made(1)
+    monkeypatch.setattr(bootstrap, "BLOCK", 3)
+    for workers in (1, 2, 5, None):
+        for found, wanted in zip(made(workers), whole, strict=True):
+            assert same(found, wanted)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
-def test_bad_level(level: float) -> None:
-    with pytest.raises(ValueError, match="level"):
-        interval(np.arange(5.0), 1.0, level=level)
+def test_plans_are_evaluated_side_by_side() -> None:
+    one, other = images("binary", seed=0), images("binary", seed=1)._replace(patient=images("binary", seed=0).patient)
+    draws = Draws(5, one.patients, 30)
+    both = replicates([one.plan(), other.plan()], draws)
+    assert both.shape == (2, 30, len(one.plan().headings))
+    assert same(both[:1], replicates([one.plan()], draws))
+    assert same(both[1:], replicates([other.plan()], draws))
 
 
-def test_bad_method() -> None:
-    with pytest.raises(ValueError, match="method"):
-        interval(np.arange(5.0), 1.0, method="bca")  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("costly", [0, 1, 7, 8, 30])
+def test_costly_metrics_stop_after_their_draws(kind: Kind, costly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "BLOCK", 4)
+    given = images(kind, n=40, patients=9)
+    plan, draws = given.plan(), Draws(5, given.patients, 30)
+    whole, found = replicates([plan], draws, costly=30), replicates([plan], draws, costly=costly)
+    mask = plan.costly
+    names = {
+        heading.metric.removesuffix("_present").removesuffix("_macro") for heading in plan.headings if heading.costly
+    }
+    assert names == {"citl", "cal_intercept", "cal_slope", "ici", "e50", "e90", "emax", "smooth_ece"}
+    assert same(found[..., ~mask], whole[..., ~mask])
+    assert same(found[:, :costly, mask], whole[:, :costly, mask])
+    assert np.isnan(found[:, costly:, mask]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_patients_give_no_values(kind: Kind) -> None:
+    empty = images(kind)
+    none = np.empty(0, dtype=np.intp)
+    plan = empty.plan(none)
+    found = replicates([plan], Draws(5, 0, 6))
+    assert found.shape == (1, 6, len(plan.headings))
+    assert np.isnan(found).all()
+    assert left_out([plan], 0).shape == (1, 0, len(plan.headings))

@@ -274,8 +274,8 @@ def test_metrics_of_other_types_are_cast(tmp_path: Path) -> None:
         ({"kind": "rejected", "metrics": metric_rows()}, "only an accepted event"),
         ({"metrics": metric_rows().drop_columns(["value"])}, "must have the columns"),
         ({"metrics": metric_rows().append_column("more", pa.nulls(3))}, "must have the columns"),
-        ({"metrics": metric_rows().set_column(11, "value", pa.array([[1.0]] * 3))}, "wrong type"),
-        ({"metrics": metric_rows().set_column(11, "value", pa.array(["x"] * 3))}, "x"),
+        ({"metrics": metric_rows().set_column(12, "value", pa.array([[1.0]] * 3))}, "wrong type"),
+        ({"metrics": metric_rows().set_column(12, "value", pa.array(["x"] * 3))}, "x"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_and_leaves_nothing(path: Path, options: dict[str, Any], message: str) -> None:
