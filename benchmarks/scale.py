@@ -1,7 +1,8 @@
-"""All rules on many runs: ``python -m benchmarks.scale [--runs 1638] [--images 10000]``.
+"""Many runs: ``python -m benchmarks.scale [--runs 1638] [--images 10000] [--scored 24] [--resamples 1000]``.
 
-Prints seconds and peak memory (this process and the decoding process) for the given number of runs and for half of it,
-so that growth is seen in one run.
+All rules: seconds and peak memory (this process and the decoding process) for the given number of runs and for half of
+it, so that growth is seen in one run. Scoring, with every metric, interval and curve written: the same for ``--scored``
+runs and half of them, and what the given number of runs would take.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from submission.writing import Parts, write_bundle
 CLASSES = 5
 
 
-def make_bundle(folder: Path, runs: int, images: int) -> None:
+def make_bundle(folder: Path, runs: int, images: int, resamples: int) -> None:
     """A multiclass bundle of ``runs`` runs (models x 3 seeds x calibrator none) on ``images`` test images."""
     base = example("multiclass", tuple("abcde"))
     rng = np.random.default_rng(0)
@@ -51,7 +52,7 @@ def make_bundle(folder: Path, runs: int, images: int) -> None:
                 )
             )
     folder.mkdir()
-    write_bundle(folder, Parts(base.task, record, splits, pl.concat(frames)))
+    write_bundle(folder, Parts({**base.task, "resamples": resamples}, record, splits, pl.concat(frames)))
     declare_folder(folder)
 
 
@@ -69,6 +70,28 @@ def _splits(example_splits: pl.DataFrame, images: int, rng: np.random.Generator)
         }
     )
     return pl.concat([few, test.select(few.columns)])
+
+
+SCORE = """
+import resource, sys, tempfile, time
+from pathlib import Path
+from scorer.check import examine
+from scorer.outputs import write_results
+from scorer.warming import warm
+warm()
+with examine(Path(sys.argv[1])) as examination, tempfile.TemporaryDirectory() as stage:
+    assert examination.verdict.accepted, examination.verdict.last_line
+    start = time.time()
+    scores = write_results(examination, Path(stage), lambda step: None)
+    print(time.time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, len(scores.rows))
+"""
+
+
+def measure_scoring(folder: Path) -> tuple[float, float, int]:
+    """Seconds, peak GiB and rows of scoring an accepted bundle, in a fresh process with kernels loaded."""
+    done = subprocess.run([sys.executable, "-c", SCORE, str(folder)], capture_output=True, text=True, check=True)
+    took, peak, rows = done.stdout.split()
+    return float(took), float(peak), int(rows)
 
 
 def measure(folder: Path) -> tuple[float, float, float, str]:
@@ -90,12 +113,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1638)
     parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--scored", type=int, default=24)
+    parser.add_argument("--resamples", type=int, default=1000)
     chosen = parser.parse_args()
+    scored = []
+    for runs in (chosen.scored // 2, chosen.scored):
+        with tempfile.TemporaryDirectory() as scratch:
+            make_bundle(Path(scratch, "bundle"), runs, chosen.images, chosen.resamples)
+            took, peak, rows = measure_scoring(Path(scratch, "bundle"))
+        scored.append(took)
+        print(f"{runs} runs x {chosen.images} images, {chosen.resamples} resamples: scored in {took:.1f} s, "
+              f"peak {peak:.2f} GiB, {rows} rows", flush=True)  # fmt: skip
+    print(f"twice the runs cost {scored[1] / scored[0]:.2f} times the time; {chosen.runs} runs would take "
+          f"{scored[1] / chosen.scored * chosen.runs / 60:.0f} minutes", flush=True)  # fmt: skip
     results = []
     for runs in (chosen.runs // 2, chosen.runs):
         with tempfile.TemporaryDirectory() as scratch:
             start = time.time()
-            make_bundle(Path(scratch, "bundle"), runs, chosen.images)
+            make_bundle(Path(scratch, "bundle"), runs, chosen.images, chosen.resamples)
             size = (Path(scratch, "bundle") / "predictions.parquet").stat().st_size / 2**20
             print(
                 f"{runs} runs x {chosen.images} images: made in {time.time() - start:.0f} s, {size:.0f} MiB", flush=True

@@ -37,7 +37,10 @@ def fit_intercept(x: Floats, g: Floats, v: Floats, total: float, events: float, 
         for i in range(len(g)):
             if g[i] == 0.0:
                 continue
-            p, q = expit(a + x[i]), expit(-a - x[i])
+            t = a + x[i]
+            e = np.exp(-abs(t))
+            near, far = 1.0 / (1.0 + e), e / (1.0 + e)
+            p, q = (near, far) if t >= 0.0 else (far, near)
             excess += (g[i] - v[i]) * p - v[i] * q  # keeps its digits where p is all but 0 or 1
             slope += g[i] * p * q
         if excess > 0.0:
@@ -47,8 +50,8 @@ def fit_intercept(x: Floats, g: Floats, v: Floats, total: float, events: float, 
         step = excess / slope if slope > 0.0 else np.inf
         new = a - step
         if not lo < new < hi:
-            new = 0.5 * (lo + hi)
-        if abs(new - a) <= 1e-14 * max(1.0, abs(a)):
+            new = 0.5 * (lo + hi) if hi - lo > 1e-6 else a - step
+        if abs(new - a) <= 1e-9 * max(1.0, abs(a)):  # steps shrink by squares: this one is exact
             return new, FINE
         a = new
     return a, FINE if hi - lo < 1e-9 or abs(excess) <= 1e-9 * total else NOT_CONVERGED
