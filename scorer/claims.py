@@ -51,7 +51,7 @@ def check_claims(
             submission=record.submission_id,
             task=task_set(task, precision, {family_of(claim.metric) for claim in members}),
             cohort=cohort,
-            runs=[Run(model, seed, calibrator) for seed in seeds[model]],
+            runs=[Run(model, s, calibrator) for s in seeds[model] if any(c.seed in (s, MEAN) for c in members)],
             predictions=predictions,
             key=draw_key(task),
             resamples=task.resamples if drawn else 1,

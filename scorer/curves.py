@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.catalogue import CLASSWISE, POSITIVE, TOP
 from protocol.types import Kind as TaskKind
@@ -21,11 +20,13 @@ from scorer.metrics import kernels
 from scorer.metrics.arrays import Floats, Ints, checked, top_label
 from scorer.metrics.binned import BINS, width_bins
 from scorer.metrics.column import Column, column_of
+from scorer.metrics.decisions import slack
 from scorer.metrics.families import top_bins
 
 Kind = Literal["equal-width", "equal-mass", "corp", "decision", "risk-coverage"]
 
 SIMULATIONS = 200
+BLOCK_WORDS = 1_000_000  # random words that are held at a time
 LEVEL = 0.95
 THRESHOLDS = np.arange(1, 100) / 100.0
 COVERAGES = np.arange(100, 0, -1) / 100.0
@@ -65,7 +66,6 @@ def reliability(p: Floats, outcome: Floats, *, class_: str | None, reading: str,
         return []
     column = column_of(p, outcome)
     size, total = _by_group(column)
-    words = _words(key, SIMULATIONS * len(p))
     wide = np.zeros(len(size), dtype=np.int64)
     wide[np.searchsorted(column.score, p)] = cell
     middle = np.cumsum(size) - 0.5 * size
@@ -77,7 +77,12 @@ def reliability(p: Floats, outcome: Floats, *, class_: str | None, reading: str,
     first = np.concatenate(([0], last[:-1] + 1))
     at = np.stack((first, last), axis=1).ravel()
     rates = (np.zeros((SIMULATIONS, BINS)), np.zeros((SIMULATIONS, BINS)), np.zeros((SIMULATIONS, len(at))))
-    kernels.consistent(column.score, size, words, wide, mass, at, *rates)
+    generator = _generator(key)
+    size_of_block = max(1, BLOCK_WORDS // len(p))
+    for begin in range(0, SIMULATIONS, size_of_block):
+        part = slice(begin, min(begin + size_of_block, SIMULATIONS))
+        words = generator.random_raw((part.stop - begin) * len(p))
+        kernels.consistent(column.score, size, words, wide, mass, at, *(rate[part] for rate in rates))
     curves = [
         _binned("equal-width", column, size, total, wide, rates[0], class_, reading),
         _binned("equal-mass", column, size, total, mass, rates[1], class_, reading),
@@ -129,15 +134,16 @@ def _binned(
     return Curve(kind, class_, reading, mean, outcome, lo, hi, images[used].astype(np.int64), left, right)
 
 
-def decision(p: Floats, y: Ints, *, class_: str | None, reading: str) -> list[Curve]:
+def decision(p: Floats, y: Ints, *, class_: str | None, reading: str, precision: str = "float64") -> list[Curve]:
     """Net benefit at thresholds 0.01 to 0.99 of ``p`` (n,) with labels ``y`` in {0, 1}; empty without images."""
     n = len(p)
     if not n:
         return []
     order = np.sort(p)
     events = np.sort(p[y == 1])
-    called = n - np.searchsorted(order, THRESHOLDS)
-    found = len(events) - np.searchsorted(events, THRESHOLDS)
+    reached = THRESHOLDS - np.array([slack(precision, t) for t in THRESHOLDS])
+    called = n - np.searchsorted(order, reached)
+    found = len(events) - np.searchsorted(events, reached)
     odds = THRESHOLDS / (1.0 - THRESHOLDS)
     benefit = (found - odds * (called - found)) / n
     everyone = (len(events) - odds * (n - len(events))) / n
@@ -193,11 +199,11 @@ def curves_of(
         class_ = None if kind == "binary" else classes[k]
         cell = width_bins(scores, BINS, stored[k])
         curves += reliability(scores, labels.astype(np.float64), class_=class_, reading=POSITIVE, key=key, cell=cell)
-        curves += decision(scores, labels, class_=class_, reading=POSITIVE)
-        curves += risk_coverage(*top_label(scores, labels), class_=class_)
+        curves += decision(scores, labels, class_=class_, reading=POSITIVE, precision=stored[k])
+        curves += risk_coverage(*top_label(scores, labels, stored[k]), class_=class_)
     return curves
 
 
-def _words(key: str, n: int) -> NDArray[np.uint64]:
+def _generator(key: str) -> np.random.Philox:
     digest = hashlib.sha256(json.dumps([key, "consistency"]).encode()).digest()
-    return np.random.Philox(key=int.from_bytes(digest[:16], "big")).random_raw(n)
+    return np.random.Philox(key=int.from_bytes(digest[:16], "big"))

@@ -86,14 +86,14 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
     task, record = examination.records
     verdict = examination.verdict
     single = {model.name for model in record.models if len(model.run_seeds) == 1}
-    kept = [row for row in scorecard_metrics(scores) if row["seed"] == MEAN or row["model"] in single]
     overall = set(headline_metrics(task.kind))
+    kept = [row for row in scores.rows if row.seed == MEAN or row.model in single]
+    tested = [row for row in kept if row.slice_kind == "test"]
+    sliced = [row for row in kept if row.slice_kind != "test" and row.class_ is None and row.metric in overall]
     return {
         "edition": EDITION,
         "scorer": importlib.metadata.version("mvc-kit"),
-        "packages": {
-            name: importlib.metadata.version(name) for name in ("duckdb", "numba", "numpy", "pyarrow", "scipy")
-        },
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
         "submission": record.submission_id,
         "title": record.title,
         "team": record.team,
@@ -114,10 +114,8 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
         "metrics_sha256": metrics_sha256,
         "runs": [[model.name, method.name] for model in record.models for method in record.calibration.methods],
         "headline": list(headline_metrics(task.kind)),
-        "test": [row for row in kept if row["slice_kind"] == "test"],
-        "slices": [
-            row for row in kept if row["slice_kind"] != "test" and row["class"] is None and row["metric"] in overall
-        ],
+        "test": scorecard_metrics(tested),
+        "slices": scorecard_metrics(sliced),
         "seed_spread": [_spread(s) for s in scores.seed_spread if s.slice_kind == "test" and s.n > 1],
         "counts": [{("class" if k == "class_" else k): v for k, v in asdict(c).items()} for c in scores.counts],
     }

@@ -5,7 +5,7 @@ An undefined number is NaN in memory and null outside, always with its reason be
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from scorer.rows import Curves, Replicates, Row, Scores, Sinks
 from submission.files import replacing
 
 FLOATS = ("value", "lo", "hi")
+ROWS = 10_000  # of a row group: what is held as Python objects at a time
 LEVEL = b"interval_level"  # key of the schema's metadata
 
 # the fields of Row in their order; class_ is the column class
@@ -98,11 +99,11 @@ def write_metrics(scores: Scores, path: Path) -> None:
     the interval level is in the schema's metadata under ``interval_level``. Raises ValueError for an undefined number
     without a reason, OSError as the file system does.
     """
-    records = [_record(row) for row in scores.rows]
     schema = SCHEMA.with_metadata({LEVEL: repr(scores.level).encode()})
-    table = pa.Table.from_pylist(records, schema=schema)
-    with replacing(path) as sink:
-        pq.write_table(table, sink, compression="zstd")
+    with replacing(path) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for first in range(0, len(scores.rows), ROWS):
+            records = [_record(row) for row in scores.rows[first : first + ROWS]]
+            writer.write_table(pa.Table.from_pylist(records, schema=schema))
 
 
 class SideFiles:
@@ -190,12 +191,12 @@ def read_metrics(path: Path) -> tuple[Row, ...]:
     return tuple(_row(record) for record in table.to_pylist())
 
 
-def scorecard_metrics(scores: Scores) -> list[dict[str, Any]]:
-    """The rows as JSON-ready objects with the table's column names, NaN as None beside its reason.
+def scorecard_metrics(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """``rows`` as JSON-ready objects with the table's column names, NaN as None beside its reason.
 
     Raises ValueError for an undefined number without a reason or an infinite one.
     """
-    return [_record(row) for row in scores.rows]
+    return [_record(row) for row in rows]
 
 
 def _record(row: Row) -> dict[str, Any]:

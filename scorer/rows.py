@@ -117,6 +117,11 @@ class Replicates:
     slice: str
     points: Sequence[Point]
     values: Floats
+    costly: int
+
+    def drawn(self, i: int) -> Floats:
+        """The replicates of metric ``i`` as far as they were drawn: costly ones get only the first ``costly`` draws."""
+        return self.values[: self.costly if self.points[i].costly else None, i]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.types import Kind
-from scorer.bootstrap import COSTLY_DRAWS, draws_for, left_out, replicates
+from scorer.bootstrap import COSTLY_DRAWS, COSTLY_GROUPS, draws_for, left_out, replicates
 from scorer.curves import curves_of
 from scorer.intervals import Interval, Method, check_interval, interval
 from scorer.metrics.plan import Plan, Point
@@ -254,7 +254,9 @@ def _score_view(
         run = group[min(i, len(group) - 1)]
         rows += _rows(run, seed, view, own, drawn[i], None if without is None else without[i], few, settings)
         if settings.sinks is not None:
-            settings.sinks.replicates(Replicates(run.model, seed, run.calibrator, view.kind, view.name, own, drawn[i]))
+            settings.sinks.replicates(
+                Replicates(run.model, seed, run.calibrator, view.kind, view.name, own, drawn[i], few)
+            )
     spread += _spreads(group, view, points[: len(group)])
     return rows
 
@@ -294,6 +296,8 @@ def _over_seeds(points: Sequence[Point]) -> Point:
     used = {point.bins_used for point in points}
     value = float(np.mean([point.value for point in points]))
     reason = next((point.reason for point in points if point.reason is not None), None)
+    if len({point.parts for point in points}) > 1:
+        value, reason = float("nan"), "the seeds differ in the classes for which it is defined"
     return replace(points[0], value=value, reason=reason, bins_used=used.pop() if len(used) == 1 else None)
 
 
@@ -310,11 +314,10 @@ def _rows(
     rows = []
     for i, point in enumerate(points):
         n_draws = few if point.costly else settings.resamples
-        left = None if without is None else without[:, i]
+        left = None if without is None else without[: COSTLY_GROUPS if point.costly else None, i]
         limits = interval(drawn[:n_draws, i], point.value, level=settings.level, method=settings.method, left_out=left)
-        if (
-            point.reason is None and not point.resamplable
-        ):  # every draw is the same: a width of zero would be a false claim
+        # every draw is the same: a width of zero would be a false claim
+        if point.reason is None and not point.resamplable:
             limits = Interval(float("nan"), float("nan"), limits.n_undefined, ONE_PATIENT)
         rows.append(
             Row(

@@ -74,10 +74,17 @@ def one_score(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None, name: str) 
     return probabilities, labels, case_weights
 
 
-def largest(p: Floats) -> Floats:
-    """The largest probability of each case, (N,): max(p, 1 - p) of (N,), max_k p_k of (N, K)."""
+def largest(p: Floats, precision: str = "float64") -> Floats:
+    """The largest probability of each case, (N,): max(p, 1 - p) of (N,), max_k p_k of (N, K).
+
+    max(p, 1 - p) is rounded to how ``p`` was stored (``float16``, ``float32``; else 12 decimals), so that .07 and .93
+    are equally confident: 1 - .07 is not the float of .93.
+    """
     if p.ndim == 1:
-        return np.maximum(p, 1.0 - p)
+        most: Floats = np.maximum(p, 1.0 - p)
+        if precision in ("float16", "float32"):
+            return np.asarray(most.astype(precision), dtype=np.float64)
+        return np.round(most, 12)
     most = p[:, 0].copy()
     for k in range(1, p.shape[1]):  # column by column: numpy is slow along a short axis
         np.maximum(most, p[:, k], out=most)
@@ -102,9 +109,9 @@ def hits(p: Floats, y: Ints, most: Floats | None = None) -> Floats:
     return own / tied
 
 
-def top_label(p: Floats, y: Ints) -> tuple[Floats, Floats]:
-    """(confidence, credit) of the arg-max: the largest probability, (N,), and :func:`hits`."""
-    most = largest(p)
+def top_label(p: Floats, y: Ints, precision: str = "float64") -> tuple[Floats, Floats]:
+    """(confidence, credit) of the arg-max: the largest probability (:func:`largest`), (N,), and :func:`hits`."""
+    most = largest(p, precision)
     return most, hits(p, y, most)
 
 

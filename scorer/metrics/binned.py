@@ -264,7 +264,7 @@ def wsece(
     ValueError on bad input or bins < 1. Source: seed 000, appendix M, after Obadinma et al. 2021.
     """
     probabilities, labels, case_weights = checked(p, y, weights)
-    confidence, hit = top_label(probabilities, labels)
+    confidence, hit = top_label(probabilities, labels, precision)
     cell = width_bins(confidence, _positive(bins), precision)
     classes = 2 if probabilities.ndim == 1 else probabilities.shape[1]
     found = _summed(labels * bins + cell, classes * bins, confidence, hit, case_weights)

@@ -21,6 +21,7 @@ from scorer.metrics.arrays import (
     summed,
     weighted_mean,
 )
+from scorer.metrics.binned import half_unit
 
 NO_DISAGREEMENT = "labels and predictions are all of one class"
 
@@ -32,6 +33,15 @@ class NetBenefit(NamedTuple):
     treat_all: float
     treat_none: float
     reason: str | None = None
+
+
+def slack(precision: str, threshold: float) -> float:
+    """How far below ``threshold`` a probability still reaches it: what storing it in ``precision`` can have cost.
+
+    Half the spacing of ``float16`` or ``float32`` there, else 1e-12: a stored 0.7 reaches 0.7 whatever its type.
+    """
+    stored = precision if precision in ("float16", "float32") else "float64"
+    return float(half_unit(stored, np.array([threshold]))[0])
 
 
 def confusion_shares(p: Floats, y: Ints) -> tuple[Ints, Ints, Floats]:
@@ -64,8 +74,11 @@ def kappa_of(table: Floats) -> Floats:
     """Quadratic kappa, (D,); NaN where no disagreement is to be expected."""
     k = len(table)
     true, predicted = [summed(row) for row in table], [summed(table[:, j]) for j in range(k)]
-    seen = summed(np.stack([(i - j) ** 2 * table[i, j] for i in range(k) for j in range(k)]))
-    chance = summed(np.stack([(i - j) ** 2 * true[i] * predicted[j] for i in range(k) for j in range(k)]))
+    seen, chance = np.zeros(table.shape[2]), np.zeros(table.shape[2])
+    for i in range(k):
+        for j in range(k):
+            seen += (i - j) ** 2 * table[i, j]
+            chance += (i - j) ** 2 * true[i] * predicted[j]
     return 1.0 - ratio(seen * summed(np.stack(true)), chance)
 
 
@@ -113,31 +126,38 @@ def kappa_quadratic(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
     return Value(value, reason if np.isnan(value) else None)
 
 
-def sensitivity(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float) -> Value:
-    """Share of events with p >= ``threshold``; ``p`` (N,). Range [0, 1], higher is better.
+def sensitivity(
+    p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float, precision: str = "float64"
+) -> Value:
+    """Share of events with p >= ``threshold`` (up to :func:`slack` of ``precision``). ``p`` (N,).
 
-    NaN with a reason without an event. Raises ValueError on bad input or a threshold outside (0, 1).
+    Range [0, 1], higher is better. NaN with a reason without an event. Raises ValueError on bad input or a threshold
+    outside (0, 1).
     """
-    called, labels, w = _called(p, y, weights, threshold)
+    called, labels, w = _called(p, y, weights, threshold, precision)
     value = weighted_mean(called, w * labels)
     return Value(value, _none_of(w, NO_EVENTS) if np.isnan(value) else None)
 
 
-def specificity(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float) -> Value:
+def specificity(
+    p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float, precision: str = "float64"
+) -> Value:
     """Share of non-events with p < ``threshold``; otherwise as :func:`sensitivity`."""
-    called, labels, w = _called(p, y, weights, threshold)
+    called, labels, w = _called(p, y, weights, threshold, precision)
     value = weighted_mean(1.0 - called, w * (1 - labels))
     return Value(value, _none_of(w, NO_NON_EVENTS) if np.isnan(value) else None)
 
 
-def net_benefit(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float) -> NetBenefit:
+def net_benefit(
+    p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, *, threshold: float, precision: str = "float64"
+) -> NetBenefit:
     """Net benefit TP / N - FP / N x t / (1 - t) of treating p >= t, beside that of treating all and none.
 
     ``p`` (N,), P(positive). In true positives per patient: at most the prevalence, no lower bound near t = 1; higher is
     better. NaN with a reason when no row has positive weight. Raises ValueError on bad input or a threshold outside (0,
     1). Source: Vickers and Elkin 2006, doi:10.1177/0272989X06295361.
     """
-    called, labels, w = _called(p, y, weights, threshold)
+    called, labels, w = _called(p, y, weights, threshold, precision)
     if not w.sum() > 0.0:
         return NetBenefit(float("nan"), float("nan"), float("nan"), NO_WEIGHT)
     worth = np.where(labels == 1, 1.0, -threshold / (1.0 - threshold))
@@ -148,11 +168,13 @@ def _none_of(weights: Floats, reason: str) -> str:
     return reason if weights.sum() > 0.0 else NO_WEIGHT
 
 
-def _called(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None, threshold: float) -> tuple[Floats, Ints, Floats]:
+def _called(
+    p: ArrayLike, y: ArrayLike, weights: ArrayLike | None, threshold: float, precision: str
+) -> tuple[Floats, Ints, Floats]:
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold must lie between 0 and 1, not {threshold}")
     probabilities, labels, case_weights = one_score(p, y, weights, "a metric at a threshold")
-    return (probabilities >= threshold).astype(np.float64), labels, case_weights
+    return (probabilities >= threshold - slack(precision, threshold)).astype(np.float64), labels, case_weights
 
 
 def _table(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> Floats:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.catalogue import CLASSWISE, COVERAGES, POSITIVE, TOP
 from scorer.metrics.arrays import (
@@ -31,7 +32,7 @@ from scorer.metrics.binned import (
 )
 from scorer.metrics.cells import Cells, Read
 from scorer.metrics.column import Bins
-from scorer.metrics.decisions import NO_DISAGREEMENT, confusion_shares, f1_of, kappa_of, recall_of
+from scorer.metrics.decisions import NO_DISAGREEMENT, confusion_shares, f1_of, kappa_of, recall_of, slack
 from scorer.metrics.decomposition import murphy_of
 from scorer.metrics.plan import Cases, Places, Plan
 from scorer.metrics.proper import log_losses, squared_errors
@@ -63,7 +64,9 @@ def add_table(plan: Plan, p: Floats, y: Ints, patient: Indices, places: Places, 
     plan.cells.add(k * k, entries, places, lambda c: of(c.reshape(k, k, -1)))
 
 
-def add_decisions(plan: Plan, p: Floats, y: Ints, cases: Cases, thresholds: Sequence[float], ordinal: bool) -> None:
+def add_decisions(
+    plan: Plan, p: Floats, y: Ints, cases: Cases, precision: str, thresholds: Sequence[float], ordinal: bool
+) -> None:
     undefined = undefined_class(len(y), cases.events or 0)
     empty = None if len(y) else NO_WEIGHT
     accuracy = plan.add("accuracy", None, cases, empty)
@@ -78,10 +81,10 @@ def add_decisions(plan: Plan, p: Floats, y: Ints, cases: Cases, thresholds: Sequ
         kappa = plan.add("kappa_quadratic", None, cases, no_kappa(p, y))
         add_table(plan, p, y, cases.patient, (kappa,), lambda table: Read(kappa_of(table)[None, :]))
     for t in thresholds:
-        add_threshold(plan, p, y, cases, t)
+        add_threshold(plan, p >= t - slack(precision, t), y, cases, t)
 
 
-def add_threshold(plan: Plan, p: Floats, y: Ints, cases: Cases, t: float) -> None:
+def add_threshold(plan: Plan, called: NDArray[np.bool_], y: Ints, cases: Cases, t: float) -> None:
     events = cases.events or 0
     empty = None if len(y) else NO_WEIGHT
     no_events, no_others = (None if events else NO_EVENTS), (None if events < len(y) else NO_NON_EVENTS)
@@ -89,7 +92,7 @@ def add_threshold(plan: Plan, p: Floats, y: Ints, cases: Cases, t: float) -> Non
     places = tuple(
         plan.add(name, POSITIVE, cases, reason, cutoff=t) for name, reason in zip(THRESHOLD, reasons, strict=True)
     )
-    cell = 2 * y + (p >= t)  # true and false negatives and positives
+    cell = 2 * y + called  # true and false negatives and positives
 
     def of(c: Floats) -> Read:
         tn, fp, fn, tp = c

@@ -17,6 +17,7 @@ from scorer.metrics.arrays import (
 )
 from scorer.metrics.column import Column, column_of, single
 
+BLOCK_CELLS = 250_000  # distances to the spline that are held at a time
 CLIP = 1e-12  # probabilities are moved this far off 0 and 1 before the logit
 LIMIT = float(np.log1p(-CLIP) - np.log(CLIP))  # the logit there
 REASONS = {
@@ -87,19 +88,24 @@ def fits_of(column: Column, weights: Floats, *, lines: bool, gaps: bool, warm: F
     """Fit ``lines`` and the spline behind ``gaps``, as wanted, under ``weights`` (D, patients), begun at ``warm``."""
     draws, n = len(weights), len(column.score)
     found_lines, curves = np.full((draws if lines else 0, 3), np.nan), np.full((draws, 4), np.nan)
-    mass, distance = np.zeros((draws if gaps else 0, n)), np.zeros((draws if gaps else 0, n))
-    status = np.zeros((draws, 3), dtype=np.int64)
-    fitting.fit_all(
-        column.patient, column.group, column.score, logit(column.score), column.outcome, weights, warm,
-        found_lines, curves, mass, distance, status,
-    )  # fmt: skip
     found = np.full((4, draws), np.nan)
-    for d in np.flatnonzero(status[:, 2] == fitting.FINE) if gaps else ():
-        order = np.argsort(distance[d])
-        gap, g = distance[d][order], mass[d][order]
-        upto = np.cumsum(g)
-        at = np.searchsorted(upto, np.array([0.5, 0.9, 1.0]) * upto[-1] * (1.0 - 1e-12))
-        found[:, d] = ((gap * g).sum() / upto[-1], *gap[at])
+    status = np.zeros((draws, 3), dtype=np.int64)
+    x = logit(column.score)
+    size = max(1, BLOCK_CELLS // max(n, 1)) if gaps else max(draws, 1)
+    for first in range(0, draws, size):
+        part = slice(first, min(first + size, draws))
+        cells = (part.stop - first, n) if gaps else (0, 0)
+        mass, distance = np.zeros(cells), np.zeros(cells)
+        fitting.fit_all(
+            column.patient, column.group, column.score, x, column.outcome, weights[part], warm,
+            found_lines[part], curves[part], mass, distance, status[part],
+        )  # fmt: skip
+        for d in np.flatnonzero(status[part, 2] == fitting.FINE) if gaps else ():
+            order = np.argsort(distance[d])
+            gap, g = distance[d][order], mass[d][order]
+            upto = np.cumsum(g)
+            at = np.searchsorted(upto, np.array([0.5, 0.9, 1.0]) * upto[-1] * (1.0 - 1e-12))
+            found[:, first + d] = ((gap * g).sum() / upto[-1], *gap[at])
     return Fits(found_lines.T if lines else np.full((3, draws), np.nan), found, status.T, curves)
 
 
@@ -135,9 +141,10 @@ def ici(p: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Gaps:
     ``p`` (N,). c is the unpenalised logistic regression of y on a restricted cubic spline of logit p (clipped to
     [1e-12, 1 - 1e-12]) with knots at its 5, 35, 65 and 95 % quantiles (knots that coincide are one; two or fewer leave
     a line). Quantiles are of the weighted inverted distribution. With one class c is constant; where the classes
-    separate c is the limit of the fits, which exists. Range [0, 1], lower is better. Loess-based values differ a
-    little, in emax more. NaN with a reason when no row has positive weight. Raises ValueError on bad input. Source:
-    Austin and Steyerberg 2019, doi:10.1002/sim.8281; knots: Harrell 2015, doi:10.1007/978-3-319-19425-7, section 2.4.
+    separate c is the limit of the fits, which exists (values are good to 1e-6 then). Range [0, 1], lower is better.
+    Loess-based values differ a little, in emax more. NaN with a reason when no row has positive weight. Raises
+    ValueError on bad input. Source: Austin and Steyerberg 2019, doi:10.1002/sim.8281; knots: Harrell 2015,
+    doi:10.1007/978-3-319-19425-7, section 2.4.
     """
     column, w, events = _prepared(p, y, weights, "ici")
     fits = fits_of(column, w, lines=False, gaps=True)

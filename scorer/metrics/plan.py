@@ -29,6 +29,7 @@ class Point:
     the images of the class, None where no one class is meant. ``bins_used`` is None for metrics without bins and for
     means over classes; ``cutoff`` is the threshold or coverage of a metric that has one. ``resamplable`` is false where
     it, or a class that it is a mean of, has fewer than two patients; ``costly`` metrics may be given fewer resamples.
+    ``parts`` are the classes of a mean over classes.
     """
 
     metric: str
@@ -44,6 +45,7 @@ class Point:
     reason: str | None
     resamplable: bool = True
     costly: bool = False
+    parts: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class Plan:
                 reason=self._reason(i, float(values[0, i]), why_not),
                 resamplable=all(self.headings[part].cases.n_patients > 1 for part in (i, *parts.get(i, ()))),
                 costly=heading.costly,
+                parts=tuple(self.headings[part].cases.class_ for part in parts.get(i, ())),
             )
             for i, heading in enumerate(self.headings)
         ]

@@ -203,8 +203,8 @@ def _add_problem(plan: Plan, p: Floats, y: Ints, cases: Cases, precision: str, o
     if "proper" in families:
         add_proper(plan, p, y, cases, "brier_binary")
     if "decisions" in families:
-        add_decisions(plan, p, y, cases, options.thresholds, options.ordinal)
-    confidence, hit = top_label(p, y)
+        add_decisions(plan, p, y, cases, precision, options.thresholds, options.ordinal)
+    confidence, hit = top_label(p, y, precision)
     column = column_of(p, outcome, cases.patient, plan.patients)
     top = column_of(confidence, hit, cases.patient, plan.patients) if {"mass", "selective"} & set(families) else None
     binned: list[Mass] = []

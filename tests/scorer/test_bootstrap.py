@@ -213,3 +213,20 @@ def test_no_patients_give_no_values(kind: Kind) -> None:
     assert found.shape == (1, 6, len(plan.headings))
     assert np.isnan(found).all()
     assert left_out([plan], 0).shape == (1, 0, len(plan.headings))
+
+
+def test_many_patients_are_left_out_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    p, y, patient = rng.random(30), rng.integers(0, 2, 30), np.arange(30) % 10
+    plan = plan_for("binary", ("no", "yes"), p[:, None], y, patient, 10, families=("proper", "logistic"))
+    monkeypatch.setattr(bootstrap, "GROUPS", 5)
+    monkeypatch.setattr(bootstrap, "COSTLY_GROUPS", 2)
+    found = bootstrap.left_out([plan], 10)[0]
+    assert found.shape == (5, len(plan.headings))
+    for groups, costly in ((5, False), (2, True)):
+        for group in range(groups):
+            weights = (np.arange(10) % groups != group).astype(np.float64)[None, :]
+            wanted = plan.evaluate(weights)[0][0]
+            mask = plan.costly == costly
+            assert found[group, mask] == pytest.approx(wanted[mask], abs=1e-9)
+    assert np.isnan(found[2:, plan.costly]).all()

@@ -119,7 +119,7 @@ def test_same_bytes_for_shuffled_rows(tmp_path: Path) -> None:
 
 def test_scorecard_is_strict_json() -> None:
     scores = scored(ORDER, FAMILIES)
-    records = scorecard_metrics(scores)
+    records = scorecard_metrics(scores.rows)
     assert [list(record) for record in records] == [COLUMNS] * len(scores.rows)
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     for record, row in zip(records, scores.rows, strict=True):
@@ -137,7 +137,7 @@ def test_an_unexplained_number_is_refused_and_the_old_file_stays(tmp_path: Path,
     with pytest.raises(ValueError, match="brier: lo is"):
         write_metrics(broken, path)
     with pytest.raises(ValueError, match="brier: lo is"):
-        scorecard_metrics(broken)
+        scorecard_metrics(broken.rows)
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["m.parquet"]
 
@@ -145,7 +145,7 @@ def test_an_unexplained_number_is_refused_and_the_old_file_stays(tmp_path: Path,
 def test_infinity_is_refused_even_with_a_reason() -> None:
     scores = scored(ORDER)
     with pytest.raises(ValueError, match="hi is inf"):
-        scorecard_metrics(replace(scores, rows=(replace(scores.rows[0], hi=math.inf, reason="large"),)))
+        scorecard_metrics([replace(scores.rows[0], hi=math.inf, reason="large")])
 
 
 def failing(*_: object, **__: object) -> None:
@@ -155,7 +155,7 @@ def failing(*_: object, **__: object) -> None:
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.parquet"
     path.write_bytes(b"old")
-    monkeypatch.setattr("scorer.results.pq.write_table", failing)
+    monkeypatch.setattr("scorer.results.pq.ParquetWriter.write_table", failing)
     with pytest.raises(OSError, match="disk full"):
         write_metrics(scored(ORDER), path)
     assert [one.name for one in tmp_path.iterdir()] == ["m.parquet"]

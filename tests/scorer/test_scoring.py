@@ -799,3 +799,34 @@ def test_bad_calls() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call(p, **other)
+
+
+def test_a_seed_mean_over_different_classes_is_undefined() -> None:
+    # seed 1 separates the second finding and so has no slope there; seed 2 has one for both
+    y = np.array([[0, 0], [0, 0], [1, 1], [0, 1], [1, 0], [1, 1]])
+    apart = np.array([[0.2, 0.1], [0.6, 0.2], [0.4, 0.8], [0.5, 0.7], [0.7, 0.3], [0.8, 0.9]])
+    mixed = apart.copy()
+    mixed[:, 1] = [0.3, 0.8, 0.4, 0.7, 0.6, 0.9]
+    cohort = Cohort(
+        image_id=np.array(list("abcdef")),
+        patient=np.array(list("abcdef")),
+        split=np.full(6, "test"),
+        site=np.full(6, "home"),
+        labels=y,
+        subgroups={},
+    )
+    tables = {Run("m", 1, "none"): apart, Run("m", 2, "none"): mixed}
+    found = score(
+        submission="s",
+        task=TaskSet("multilabel", ("x", "z"), families=("logistic",)),
+        cohort=cohort,
+        runs=list(tables),
+        predictions=tables.__getitem__,
+        key="k",
+        resamples=20,
+    )
+    rows = {row.seed: row for row in found.rows if row.metric == "cal_slope_macro_present"}
+    assert not math.isnan(rows["1"].value)
+    assert not math.isnan(rows["2"].value)
+    assert math.isnan(rows["mean"].value)
+    assert rows["mean"].reason == "the seeds differ in the classes for which it is defined"

@@ -119,8 +119,8 @@ def test_sensitivity_and_specificity_by_hand() -> None:
     # the threshold itself is positive
     assert sensitivity(p, y, threshold=0.3) == (1.0, None)
     assert specificity(p, y, threshold=0.3) == (0.5, None)
-    assert sensitivity(p, y, threshold=np.nextafter(0.3, 1)) == (0.5, None)
-    assert specificity(p, y, threshold=np.nextafter(0.3, 1)) == (1.0, None)
+    assert sensitivity(p, y, threshold=0.3 + 1e-9) == (0.5, None)
+    assert specificity(p, y, threshold=0.3 + 1e-9) == (1.0, None)
     # weights: events 1 and 3, non-events 2 and 1
     assert sensitivity(p, y, [2, 1, 1, 3], threshold=0.5) == (0.75, None)
     assert specificity(p, y, [2, 1, 1, 3], threshold=0.2) == (about(2 / 3, 1e-15), None)
@@ -214,3 +214,14 @@ def test_two_columns_say_the_same_as_one(seed: int) -> None:
     assert accuracy(both, y, w) == accuracy(p, y, w)
     for metric in (balanced_accuracy, f1_macro, kappa_quadratic):
         assert str(metric(both, y, w)) == str(metric(p, y, w))
+
+
+@pytest.mark.parametrize(
+    ("precision", "kind"), [("float32", np.float32), ("float16", np.float16), ("float64", np.float64)]
+)
+def test_a_stored_probability_reaches_its_threshold_whatever_its_type(precision: str, kind: type) -> None:
+    # the float32 of 0.7 lies below 0.7
+    for threshold in (0.1, 0.3, 0.7, 0.9):
+        p: Floats = np.array([threshold, threshold, 0.05]).astype(precision).astype(np.float64)
+        assert sensitivity(p, [1, 1, 0], threshold=threshold, precision=precision) == (1.0, None)
+        assert net_benefit(p, [1, 1, 0], threshold=threshold, precision=precision).model == pytest.approx(2 / 3)

@@ -1,20 +1,26 @@
 """Selective risk: hand-worked values, ties, and plain loops as a second implementation."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.metrics import accuracy, aurc, risk_at_coverage
+from scorer.metrics import accuracy, aurc, plan_for, risk_at_coverage
 from scorer.metrics.arrays import top_label
 from tests.scorer.metrics.registry import Sample, about, sample
 
 
 def slow_risks(cases: Sample) -> list[tuple[float, float, float]]:
     """(confidence, coverage, risk) of each set of most confident cases, those of equal confidence together."""
-    confidence, hit = top_label(cases.p, cases.y)
+    hit = top_label(cases.p, cases.y)[1]
+    if cases.p.ndim == 1:  # exactly, so that 1 - .07 and .93 are one confidence
+        printed = [Fraction(str(round(float(one), 12))) for one in cases.p]
+        confidence = np.array([float(max(one, 1 - one)) for one in printed])
+    else:
+        confidence = cases.p.max(axis=1)
     found = []
     for level in np.unique(confidence[cases.w > 0])[::-1]:
         kept = confidence >= level
@@ -109,3 +115,18 @@ def test_full_coverage_is_the_error_rate(seed: int, k: int) -> None:
     full = risk_at_coverage(*cases, coverages=(1.0,)).risks[0]
     assert full == pytest.approx(1.0 - accuracy(*cases), abs=1e-13)
     assert 0.0 <= aurc(*cases).value <= 1.0
+
+
+def test_both_sides_of_a_binary_forecast_are_equally_confident() -> None:
+    # 1 - .07 is not the float of .93; one right and one wrong at one confidence: risk 1/2 at every coverage
+    for p, y in (([0.07, 0.93], [1, 1]), ([0.93, 0.07], [0, 0]), ([0.25, 0.75], [1, 1])):
+        assert aurc(p, y) == (0.5, None)
+        assert risk_at_coverage(p, y, coverages=(0.5,)).risks == (0.5,)
+
+
+def test_stored_singles_tie_as_well() -> None:
+    p = np.array([0.07, 0.93], dtype=np.float32).astype(np.float64)
+    plan = plan_for("binary", ("no", "yes"), p[:, None], np.array([1, 1]), np.arange(2), 2, precision=("float32",))
+    values = {(one.metric, one.cutoff): one.value for one in plan.points()}
+    assert values["aurc", None] == 0.5
+    assert values["risk_at_coverage", 0.5] == 0.5
