@@ -77,8 +77,6 @@ import resource, sys, tempfile, time
 from pathlib import Path
 from scorer.check import examine
 from scorer.outputs import write_results
-from scorer.warming import warm
-warm()
 with examine(Path(sys.argv[1])) as examination, tempfile.TemporaryDirectory() as stage:
     assert examination.verdict.accepted, examination.verdict.last_line
     start = time.time()

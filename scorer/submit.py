@@ -17,7 +17,6 @@ from protocol.findings import Outcome, Verdict
 from protocol.types import CANONICAL_FILE, MANIFEST_FILE
 from scorer.check import Examination, examine
 from scorer.ledger import Event, EventKind, Ledger, utc_now
-from scorer.warming import warming
 from submission.bundle import RECORD_FILE, Bundle, NoBundleError
 from submission.crate import build_manifest, write_manifest
 from submission.files import sha256_file
@@ -60,14 +59,12 @@ def submit(
     """
     if not path.exists():
         raise NoBundleError(f"{path}: no such file or folder")
-    with warming() as loading, examine(path, record=record, progress=progress) as examination:
+    with examine(path, record=record, progress=progress) as examination:
         verdict = examination.verdict
         if not verdict.accepted:
             return Outcomes(verdict, event=_record_rejection(verdict, ledger) if verdict.rejecting else None)
-        if loading.is_alive():
-            progress("preparing the metrics (longer the first time after an installation)")
-            loading.join()
-        from scorer.outputs import METRICS_FILE, RESULTS, write_results  # loaded meanwhile, by warming()
+        progress("preparing the metrics (longer the first time after an installation)")
+        from scorer.outputs import METRICS_FILE, RESULTS, write_results  # not needed for a rejection
 
         if examination.records[0].hosted:
             raise SubmitError("the task is hosted and its test labels are hidden: only its host can score it")
