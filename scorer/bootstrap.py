@@ -56,7 +56,7 @@ class Draws:
 
 
 def blocks(n: int, patients: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of blocks that cover 0 .. n - 1, of at most BLOCK and of BLOCK_BYTES of patient weights."""
+    """(first, last) of blocks that cover 0 .. n - 1, of at most BLOCK and of BLOCK_BYTES of weights of ``patients``."""
     size = max(1, min(BLOCK, BLOCK_BYTES // (8 * max(patients, 1))))
     for first in range(0, n, size):
         yield first, min(first + size, n)
@@ -135,7 +135,7 @@ def _evaluated(
             if enough > 0 and mask.any():
                 values[first : first + enough, mask] = plan.evaluate(weights[:enough], cheap=False)[0][:, mask]
 
-    spans = list(blocks(n, patients))
+    spans = list(blocks(n, max(patients, plans[0].cells.n, plans[0].costly_cells.n)))
     # on small sets the interpreter works more than the kernels do, and threads would wait for each other
     threads = workers or (1 if n * patients < SMALL else os.cpu_count()) or 1
     if threads == 1:
