@@ -50,10 +50,6 @@ class Draws:
         count(words, steps * 4, counts)
         return counts
 
-    def blocks(self) -> Iterator[tuple[int, int]]:
-        """(first, last) of blocks that cover all draws, of at most BLOCK draws and BLOCK_BYTES of weights."""
-        return blocks(self.resamples, self.patients)
-
 
 def blocks(n: int, patients: int) -> Iterator[tuple[int, int]]:
     """(first, last) of blocks that cover 0 .. n - 1, of at most BLOCK and of BLOCK_BYTES of weights of ``patients``."""

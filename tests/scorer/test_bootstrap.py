@@ -76,7 +76,7 @@ def test_blocks_do_not_matter(patients: int, monkeypatch: pytest.MonkeyPatch) ->
     whole = draws.block(0, 23)
     assert (np.concatenate([draws.block(i, i + 1) for i in range(23)]) == whole).all()
     monkeypatch.setattr(bootstrap, "BLOCK", 4)
-    spans = list(draws.blocks())
+    spans = list(blocks(draws.resamples, draws.patients))
     assert spans == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 23)]
     assert (np.concatenate([draws.block(*span) for span in spans]) == whole).all()
 
