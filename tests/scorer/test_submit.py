@@ -21,6 +21,12 @@ from tests.builders import Draft, good_submission, write
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
+@pytest.fixture(autouse=True)
+def few_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits get 20 draws: what is tested here is the way of the files, not the numbers."""
+    monkeypatch.setattr("scorer.scoring.COSTLY_DRAWS", 20)
+
+
 def quick(kind: Kind = "binary") -> Draft:
     """A good submission with few resamples."""
     draft = good_submission(kind)
@@ -42,7 +48,7 @@ def test_an_accepted_submission_is_scored_sealed_and_recorded(kind: Kind, tmp_pa
     assert {(r.slice_kind, r.slice) for r in rows} == {
         ("test", "all"), ("external", "second hospital"), ("subgroup", "sex=female"), ("subgroup", "sex=male"),
     }  # fmt: skip
-    assert {r.n_draws for r in rows} == {1000, 200}
+    assert {r.n_draws for r in rows} == {1000, 20}
     assert all(r.n_patients > 1 for r in rows)
     card = json.loads((folder / "results" / "scorecard.json").read_text())
     assert card["metrics_sha256"] == sha256_hex((folder / "results" / "metrics.parquet").read_bytes())
