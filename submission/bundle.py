@@ -16,6 +16,7 @@ from protocol.facts import Problem
 from protocol.submission import Submission
 from protocol.task import Task
 from submission.archive import unpack
+from submission.files import sha256_file
 from submission.yaml_io import MAX_BYTES, claimed_name, parse_record
 
 TASK_FILE = "task.yaml"
@@ -122,8 +123,7 @@ class _Reader:
         """Add the digest of ``file`` if it is there and plain."""
         place = self.root / file
         if file not in self.files and not unreadable(place, self.root):
-            with place.open("rb") as source:
-                self.files[file] = hashlib.file_digest(source, "sha256").hexdigest()
+            self.files[file] = sha256_file(place)
 
     def table(self, fact: str, file: str) -> None:
         """Note the table ``file``: there, plain, no pickle, not too large."""

@@ -4,7 +4,6 @@ Source: RO-Crate Metadata Specification 1.2.0, https://w3id.org/ro/crate/1.2. Th
 which specification it was written by, whatever is newest.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from protocol.types import MANIFEST_FILE
-from submission.files import write_atomic
+from submission.files import sha256_file, write_atomic
 
 MANIFEST_NAME = MANIFEST_FILE
 PROFILE = "https://w3id.org/ro/crate/1.2"
@@ -263,6 +262,4 @@ def _differences(name: str, path: Path, entity: Mapping[str, Any]) -> list[str]:
     size = path.stat().st_size
     if str(entity.get("contentSize")) != str(size):
         return [f"{name!r} differs: it has {size} bytes, not the number listed"]
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return [] if entity.get("sha256") == digest else [f"{name!r} differs: its SHA-256 is not the one listed"]
+    return [] if entity.get("sha256") == sha256_file(path) else [f"{name!r} differs: its SHA-256 is not the one listed"]

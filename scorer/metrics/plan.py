@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from protocol.catalogue import COVERAGES
 from scorer.metrics.arrays import Floats, Indices, Ints, summed
+from scorer.metrics.binned import BINS
 from scorer.metrics.cells import Cells, Read
 from scorer.metrics.column import Bins, Column
 from scorer.metrics.logistic import fits_of, why
@@ -82,7 +83,6 @@ class Scanned(NamedTuple):
     """
 
     column: Column
-    bins: int
     mass: tuple[Mass, ...]
     ranks: Places = ()
     risks: Places = ()
@@ -189,7 +189,7 @@ class Plan:
         for one in self.scanned if cheap else ():
             found = one.column.scan(
                 weights,
-                bins=one.bins if one.mass else 0,
+                bins=BINS if one.mass else 0,
                 ranks=bool(one.ranks),
                 risks=COVERAGES if one.risks else None,
                 corp=bool(one.corp),

@@ -35,7 +35,7 @@ from scorer.metrics.families import (
     top_bins,
 )
 from scorer.metrics.logistic import clipped
-from scorer.metrics.plan import Cases, Fitted, Mass, Places, Plan, Scanned
+from scorer.metrics.plan import Cases, Fitted, Mass, Plan, Scanned
 from scorer.metrics.proper import squared_errors
 
 FAMILIES = (
@@ -141,7 +141,7 @@ def _add_binary(plan: Plan, classes: Sequence[str], p: Floats, y: Ints, patient:
         sides = [add_classwise(plan, cases) for cases in (negative, positive)]
         for cases, side, (score, outcome) in zip((negative, positive), sides, ((1.0 - p, 1 - y), (p, y)), strict=True):
             column = column_of(score, outcome.astype(np.float64), cases.patient, plan.patients)
-            plan.scanned.append(Scanned(column, BINS, ((side, classwise_errors),)))
+            plan.scanned.append(Scanned(column, ((side, classwise_errors),)))
         for metric, members in zip(("classwise_ece", "ace_nixon"), zip(*sides, strict=True), strict=True):
             plan.add_mean(metric, Cases(None, patient, None), list(members))
 
@@ -169,10 +169,7 @@ def _add_multiclass(plan: Plan, classes: Sequence[str], p: Floats, y: Ints, pati
             place = plan.add("kappa_quadratic", None, whole, no_kappa(p, y))
             add_table(plan, p, y, patient, (place,), lambda table: Read(kappa_of(table)[None, :]))
     confidence, hit = top_label(p, y)
-    top = column_of(confidence, hit, patient, plan.patients)
-    mass: tuple[Places, ...] = ()
-    if "mass" in families:
-        mass = (add_mass(plan, TOP, whole),)
+    mass: tuple[Mass, ...] = ((add_mass(plan, TOP, whole), errors),) if "mass" in families else ()
     if "width" in families:
         precision = tuple(options.precision[k] for k in range(p.shape[1]))
         bins = {m: top_bins(p, m, precision) for m in (10, 15, WIDTH_BINS)}
@@ -180,7 +177,7 @@ def _add_multiclass(plan: Plan, classes: Sequence[str], p: Floats, y: Ints, pati
         add_wsece(plan, bins[WIDTH_BINS], confidence, hit, y, len(classes), whole)
     risks = add_selective(plan, whole) if "selective" in families else ()
     if mass or risks:
-        plan.scanned.append(Scanned(top, BINS, tuple((one, errors) for one in mass), risks=risks))
+        plan.scanned.append(Scanned(column_of(confidence, hit, patient, plan.patients), mass, risks=risks))
     if "smooth" in families:
         add_smooth(plan, confidence, hit, TOP, whole)
     if "decisions" in families:
@@ -206,12 +203,11 @@ def _add_problem(plan: Plan, p: Floats, y: Ints, cases: Cases, precision: str, o
         add_decisions(plan, p, y, cases, precision, options.thresholds, options.ordinal)
     confidence, hit = top_label(p, y, precision)
     column = column_of(p, outcome, cases.patient, plan.patients)
-    top = column_of(confidence, hit, cases.patient, plan.patients) if {"mass", "selective"} & set(families) else None
     binned: list[Mass] = []
-    top_places: Places = ()
+    top: tuple[Mass, ...] = ()
     if "mass" in families:
         binned = [(add_mass(plan, POSITIVE, cases), errors), (add_all(plan, MURPHY, POSITIVE, cases, BINS), parts)]
-        top_places = (add_binned(plan, "ece_top", TOP, cases, BINS),)
+        top = (((add_binned(plan, "ece_top", TOP, cases, BINS),), first_error),)
     if "width" in families:
         bins = {m: width_bins(p, m, precision) for m in (10, 15, WIDTH_BINS)}
         add_width(plan, bins, p, outcome, POSITIVE, cases)
@@ -222,11 +218,10 @@ def _add_problem(plan: Plan, p: Floats, y: Ints, cases: Cases, precision: str, o
     corp = add_all(plan, CORP, POSITIVE, cases) if "corp" in families else ()
     ranks = add_ranks(plan, POSITIVE, cases) if "rank" in families else ()
     if binned or corp or ranks:
-        plan.scanned.append(Scanned(column, BINS, tuple(binned), ranks=ranks, corp=corp))
+        plan.scanned.append(Scanned(column, tuple(binned), ranks=ranks, corp=corp))
     risks = add_selective(plan, cases) if "selective" in families else ()
-    if top is not None and (top_places or risks):
-        own = ((top_places, first_error),) if top_places else ()
-        plan.scanned.append(Scanned(top, BINS, own, risks=risks))
+    if top or risks:
+        plan.scanned.append(Scanned(column_of(confidence, hit, cases.patient, plan.patients), top, risks=risks))
     if "smooth" in families:
         add_smooth(plan, p, outcome, POSITIVE, cases)
     _add_fits(plan, column, p, POSITIVE, cases, options)
@@ -248,7 +243,7 @@ def _add_class(plan: Plan, p: Floats, y: Ints, cases: Cases, options: Options) -
     corp = add_all(plan, CORP, CLASSWISE, cases) if "corp" in families else ()
     ranks = add_ranks(plan, CLASSWISE, cases) if "rank" in families else ()
     if binned or corp or ranks:
-        plan.scanned.append(Scanned(column, BINS, binned, ranks=ranks, corp=corp))
+        plan.scanned.append(Scanned(column, binned, ranks=ranks, corp=corp))
     _add_fits(plan, column, p, CLASSWISE, cases, options)
 
 
@@ -269,13 +264,13 @@ def _add_macros(plan: Plan, whole: Cases, left_out: frozenset[str]) -> None:
             continue
         present = [i for i in places if points[(metric, bins, cutoff, plan.headings[i].cases.class_)].reason is None]
         missing = ", ".join(str(plan.headings[i].cases.class_) for i in places if i not in present)
-        stem, end = MACRO_NAMES.get(metric, (f"{metric}_macro", "_present"))
+        stem = MACRO_NAMES.get(metric, f"{metric}_macro")
         plan.add_mean(stem, whole, places, f"undefined for class {missing}" if missing else None)
         reason = None if present else "undefined for every class"
-        plan.add_mean(f"{stem}{end}", whole, present or places, reason)
+        plan.add_mean(f"{stem}_present", whole, present or places, reason)
 
 
-MACRO_NAMES = {"recall": ("balanced_accuracy", "_present")}
+MACRO_NAMES = {"recall": "balanced_accuracy"}
 
 
 def _add_fits(plan: Plan, column: Column, p: Floats, reading: str, cases: Cases, options: Options) -> None:
