@@ -19,6 +19,7 @@ from scorer.metrics.column import Bins, Column
 from scorer.metrics.logistic import fits_of, why
 
 Places = tuple[int, ...]
+Measured = tuple[Floats, Ints, dict[int, str]]
 Mass = tuple[Places, Callable[[Bins], Read]]
 
 
@@ -122,6 +123,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.cells = Cells(self.patients)
         self.costly_cells = Cells(self.patients)
+        self._whole: Measured | None = None
 
     @property
     def costly(self) -> NDArray[np.bool_]:
@@ -138,12 +140,18 @@ class Plan:
     def evaluate(self, weights: Floats, *, costly: bool = True, cheap: bool = True) -> tuple[Floats, Ints]:
         """Values and bins used, (D, metrics) each, under patient ``weights`` (D, patients); NaN and 0 where undefined
         or left out."""
-        values, used, _ = self._evaluate(weights, costly, cheap)
-        return values, used
+        values, used, _ = self._measured(weights, costly, cheap)
+        self._average(values, costly, cheap)
+        return values.T, used.T
 
     def points(self) -> list[Point]:
         """The metrics under weights of one."""
-        values, used, why_not = self._evaluate(np.ones((1, self.patients)), True, True)
+        if self._whole is None:  # means may be added after it is known
+            self._whole = self._measured(np.ones((1, self.patients)), True, True)
+        known, used_known, why_not = self._whole
+        more = ((0, len(self.headings) - len(known)), (0, 0))
+        values, used = np.pad(known, more, constant_values=np.nan), np.pad(used_known, more)
+        self._average(values, True, True)
         parts = dict(self.means)
         return [
             Point(
@@ -151,13 +159,13 @@ class Plan:
                 reading=heading.reading,
                 class_=heading.cases.class_,
                 bins_asked=heading.bins,
-                bins_used=None if heading.bins is None or i in parts else int(used[0, i]),
+                bins_used=None if heading.bins is None or i in parts else int(used[i, 0]),
                 cutoff=heading.cutoff,
-                value=float(values[0, i]),
+                value=float(values[i, 0]),
                 n_images=len(heading.cases.patient),
                 n_patients=heading.cases.n_patients,
                 n_events=heading.cases.events,
-                reason=self._reason(i, float(values[0, i]), why_not),
+                reason=self._reason(i, float(values[i, 0]), why_not),
                 resamplable=all(self.headings[part].cases.n_patients > 1 for part in (i, *parts.get(i, ()))),
                 costly=heading.costly,
                 parts=tuple(self.headings[part].cases.class_ for part in parts.get(i, ())),
@@ -178,7 +186,8 @@ class Plan:
         missing = [i for i in members if self.headings[i].reason or i in why_not]
         return "undefined for class " + ", ".join(str(self.headings[i].cases.class_) for i in missing)
 
-    def _evaluate(self, weights: Floats, costly: bool, cheap: bool) -> tuple[Floats, Ints, dict[int, str]]:
+    def _measured(self, weights: Floats, costly: bool, cheap: bool) -> Measured:
+        """Values and bins used, (metrics, D), of all but the means, and why the first resample lacks some."""
         values = np.full((len(self.headings), len(weights)), np.nan)
         used = np.zeros(values.shape, dtype=np.int64)
         why_not: dict[int, str] = {}
@@ -210,10 +219,13 @@ class Plan:
         for place, heading in enumerate(self.headings):
             if heading.reason is not None:
                 values[place] = np.nan
+        return values, used, why_not
+
+    def _average(self, values: Floats, costly: bool, cheap: bool) -> None:
+        """Fill in the means among ``values`` (metrics, D)."""
         for place, members in self.means:
-            if members and (costly if self.headings[place].costly else cheap):
+            if costly if self.headings[place].costly else cheap:
                 values[place] = summed(np.take(values, members, axis=0)) / len(members)
-        return values.T, used.T, why_not
 
     def add(
         self,
