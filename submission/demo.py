@@ -23,8 +23,9 @@ from splits.assign import assign_splits
 from splits.hashing import hash_identifiers
 from submission import recalibration
 from submission.bundle import LOCK_FILE, RECORD_FILE
-from submission.example import table
+from submission.example import FAMILIES, table
 from submission.files import write_atomic
+from submission.recalibration import METHOD_WORDS
 from submission.skeleton import declare_folder
 from submission.writing import STEPS, Parts, to_yaml, write_bundle
 
@@ -104,7 +105,7 @@ def _train_and_recalibrate(
         p, epoch = train(x, y, split, seed)
         say(f"step 2  {MODEL} trained, seed {seed}: epoch {epoch} chosen on val")
         frames.append(table(splits, calib | test, p, MODEL, seed, "none", "binary"))
-        for family in ("temperature", "isotonic"):
+        for family in FAMILIES:
             maps = recalibration.fit(
                 family, p[calib], y[calib], kind="binary", model=MODEL, seed=seed, calibrator=family
             )
@@ -170,7 +171,6 @@ def _task() -> dict[str, Any]:
 
 
 def _record() -> dict[str, Any]:
-    smooth = {"penalty": "none", "target_smoothing": "none"}
     return {
         "edition": EDITION,
         "submission_id": "wdbc-demo-1",
@@ -192,14 +192,7 @@ def _record() -> dict[str, Any]:
         "calibration": {
             "methods": [
                 {"name": "none", "family": "none"},
-                {
-                    "name": "temperature",
-                    "family": "temperature",
-                    "loss": "mean negative log-likelihood",
-                    **smooth,
-                    "bounds": "temperature from 0.05 to 20",
-                },
-                {"name": "isotonic", "family": "isotonic", "loss": "mean squared error", **smooth},
+                *({"name": name, "family": name, **METHOD_WORDS[name]} for name in FAMILIES),
             ],
             "fitted_on": "calib",
             "parameters": "calibrators.json",

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from protocol import EDITION
 from protocol.calibrators import FittedCalibrator
+from protocol.submission import Family
 from protocol.types import Kind
 from splits.hashing import hash_identifier
 from submission import recalibration
+from submission.recalibration import METHOD_WORDS
 from submission.writing import Parts
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -21,6 +23,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 }
 PATIENTS = {"train": 24, "val": 12, "calib": 60, "test": 80, "external": 40}
 IMAGES_PER_PATIENT = 2
+FAMILIES: tuple[Family, ...] = ("temperature", "isotonic")
 NAME = "example-1"
 HOW = "EXAMPLE: by patient, stratified by label"
 EXAMPLE_SALT = b"a published salt: these patients are made up"
@@ -95,7 +98,7 @@ def _predictions(
     fitted: list[FittedCalibrator] = []
     for seed, p in runs.items():
         frames.append(table(splits, calib | evaluated, p, "densenet121", seed, "none", kind))
-        for family in ("temperature", "isotonic"):
+        for family in FAMILIES:
             maps = recalibration.fit(
                 family, p[calib], labels[calib], kind=kind, model="densenet121", seed=seed, calibrator=family
             )
@@ -142,7 +145,6 @@ def _task(kind: Kind, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
-    smooth = {"loss": "mean negative log-likelihood", "penalty": "none", "target_smoothing": "none"}
     return {
         "edition": EDITION,
         "submission_id": NAME,
@@ -182,8 +184,7 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
         "calibration": {
             "methods": [
                 {"name": "none", "family": "none"},
-                {"name": "temperature", "family": "temperature", **smooth, "bounds": "temperature from 0.05 to 20"},
-                {"name": "isotonic", "family": "isotonic", "loss": "mean squared error", "penalty": "none"},
+                *({"name": name, "family": name, **METHOD_WORDS[name]} for name in FAMILIES),
             ],
             "fitted_on": "calib",
             "parameters": "calibrators.json",

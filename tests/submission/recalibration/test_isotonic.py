@@ -1,15 +1,23 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from submission.recalibration.isotonic import apply_isotonic, fit_isotonic, normalise_rows
+from protocol.types import Kind
+from submission.recalibration import apply
+from submission.recalibration.isotonic import apply_isotonic
+from submission.recalibration.maps import normalise_rows
+from tests.submission.recalibration.helpers import Floats, Ints, drawn, fitted, parameter
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
+def fit_isotonic(p: Any, y: Any, kind: Kind, **more: Any) -> tuple[tuple[Floats, Floats], ...]:
+    return tuple((parameter(r, "x"), parameter(r, "y")) for r in fitted("isotonic", p, y, kind, **more))
+
+
 UNIT = st.floats(0, 1)
 
 
@@ -121,3 +129,16 @@ def test_bad_input_is_refused() -> None:
         fit_isotonic(np.array([[np.nan], [0.5]]), np.array([0, 1]), "binary")
     with pytest.raises(ValueError, match=r"shape \(2,\) here, not \(1,\)"):
         fit_isotonic(np.array([[0.1], [0.5]]), np.array([0]), "binary")
+
+
+def test_pooled_pairs_give_one_map_that_keeps_the_order_within_rows() -> None:
+    p, y, _ = drawn("multiclass", 200)
+    records = fitted("isotonic", p, y, "multiclass", pooled=True)
+    ((xs, ys),) = [(parameter(r, "x"), parameter(r, "y")) for r in records]
+    assert (records[0].class_index, records[0].n, records[0].normalise) == (None, 200, True)
+    oracle = IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1).fit(p.ravel(), np.eye(4)[y].ravel())
+    np.testing.assert_allclose(apply_isotonic(xs, ys, p.ravel()), oracle.predict(p.ravel()), rtol=0, atol=1e-12)
+    q = apply(records, p, kind="multiclass")
+    np.testing.assert_allclose(q, normalise_rows(oracle.predict(p.ravel()).reshape(p.shape)), rtol=0, atol=1e-12)
+    rows = np.arange(len(p))[:, None]
+    assert (np.diff(q[rows, p.argsort(axis=1)], axis=1) >= -1e-15).all()

@@ -2,60 +2,41 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
 from protocol.calibrators import CALIBRATORS, FittedCalibrator
+from protocol.submission import Family
 from protocol.types import Kind
 from submission.recalibration import apply, fit, write_calibrators
-from submission.recalibration.isotonic import apply_isotonic, fit_isotonic, normalise_rows
-from submission.recalibration.temperature import apply_temperature, fit_temperature
+from submission.recalibration.isotonic import apply_isotonic
+from submission.recalibration.maps import normalise_rows
+from tests.submission.recalibration.helpers import FAMILIES, KINDS, Floats, changed, drawn, parameter
 
-Floats = NDArray[np.float64]
-FamilyFitted = Literal["temperature", "isotonic"]
-FAMILIES: tuple[FamilyFitted, ...] = get_args(FamilyFitted)
-KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 BOTH = pytest.mark.parametrize(("family", "kind"), [(family, kind) for family in FAMILIES for kind in KINDS])
 
 
-def example(kind: Kind, rows: int = 90) -> tuple[Floats, NDArray[np.int64]]:
-    rng = np.random.default_rng(3)
-    if kind == "multiclass":
-        p = rng.dirichlet([1, 1, 1, 0.2], rows)
-        return p, np.array([rng.choice(4, p=row) for row in p])
-    if kind == "binary":
-        p = rng.random((rows, 1))
-        return p, (rng.random(rows) < p[:, 0] ** 2).astype(np.int64)
-    p = rng.random((rows, 3))
-    return p, np.where(rng.random(p.shape) < 0.2, -1, rng.random(p.shape) < p**2).astype(np.int64)
-
-
-def fitted(family: FamilyFitted, kind: Kind, **run: Any) -> tuple[FittedCalibrator, ...]:
-    p, y = example(kind)
+def fitted(family: Family, kind: Kind, **run: Any) -> tuple[FittedCalibrator, ...]:
+    p, y, _ = drawn(kind)
     return fit(family, p, y, kind=kind, **{"model": "resnet", "seed": 7, "calibrator": family, **run})
 
 
-def changed(record: FittedCalibrator, **fields: Any) -> FittedCalibrator:
-    return FittedCalibrator.model_validate_json(json.dumps(record.model_dump(mode="json", by_alias=True) | fields))
-
-
 @BOTH
-def test_what_comes_back_from_the_file_maps_every_bit_the_same(
-    family: FamilyFitted, kind: Kind, tmp_path: Path
-) -> None:
+def test_what_comes_back_from_the_file_maps_every_bit_the_same(family: Family, kind: Kind, tmp_path: Path) -> None:
     records = fitted(family, kind)
     write_calibrators(tmp_path / "calibrators.json", records)
     read = CALIBRATORS.validate_json((tmp_path / "calibrators.json").read_bytes())
     assert read == records
-    p, _ = example(kind, 200)
+    p, _, _ = drawn(kind, 200)
     np.testing.assert_array_equal(apply(read, p, kind=kind), apply(records, p, kind=kind))
     np.testing.assert_array_equal(apply(read[::-1], p, kind=kind), apply(records, p, kind=kind))
+    # a row is mapped the same whatever stands beside it
+    np.testing.assert_array_equal(apply(read, p[7:8], kind=kind), apply(records, p, kind=kind)[7:8])
 
 
 @pytest.mark.parametrize(
@@ -67,29 +48,35 @@ def test_what_comes_back_from_the_file_maps_every_bit_the_same(
         ("isotonic", "binary", [None]),
         ("isotonic", "multiclass", [0, 1, 2, 3]),
         ("isotonic", "multilabel", [0, 1, 2]),
+        ("dirichlet", "multiclass", [None]),
+        ("matrix", "multilabel", [0, 1, 2]),
+        ("platt", "multiclass", [0, 1, 2, 3]),
+        ("scaling-binning", "multiclass", [0, 1, 2, 3]),
+        ("histogram", "binary", [None]),
     ],
 )
-def test_records_say_what_was_fitted(family: FamilyFitted, kind: Kind, classes: list[int | None]) -> None:
+def test_records_say_what_was_fitted(family: Family, kind: Kind, classes: list[int | None]) -> None:
     records = fitted(family, kind)
-    _, y = example(kind)
+    _, y, _ = drawn(kind)
     assert [record.class_index for record in records] == classes
     assert {(r.model, r.seed, r.calibrator, r.family) for r in records} == {("resnet", 7, family, family)}
     labelled = (y >= 0).sum(axis=0).tolist() if kind == "multilabel" else [90] * len(classes)
     assert [record.n for record in records] == labelled
     for record in records:
-        assert all(word in record.objective for word in ("penalty none", "target smoothing none", "bounds"))
+        assert all(word in record.objective for word in ("penalty ", "target smoothing ", "bounds "))
         assert record.objective.endswith(".")
-        assert record.software.split()[0] == {"temperature": "scipy", "isotonic": "scikit-learn"}[family]
-        assert record.normalise == (family == "isotonic" and kind == "multiclass")
+        assert record.software.split()[::2] == ["mvc-kit", "scikit-learn" if family == "isotonic" else "numpy"]
+        assert record.normalise == (kind == "multiclass" and len(records) > 1)
 
 
 def test_application_is_the_map_of_the_fitted_numbers() -> None:
-    p, y = example("multiclass")
-    (t,) = fit_temperature(p, y, "multiclass")
-    np.testing.assert_array_equal(
-        apply(fitted("temperature", "multiclass"), p, kind="multiclass"), apply_temperature(t, p)
+    p, _, _ = drawn("multiclass")
+    temperature = fitted("temperature", "multiclass")
+    powers = p ** (1.0 / float(parameter(temperature[0], "temperature")))
+    np.testing.assert_allclose(
+        apply(temperature, p, kind="multiclass"), powers / powers.sum(axis=1, keepdims=True), rtol=1e-12
     )
-    maps = fit_isotonic(p, y, "multiclass")
+    maps = [(parameter(r, "x"), parameter(r, "y")) for r in fitted("isotonic", "multiclass")]
     columns = np.column_stack([apply_isotonic(xs, ys, p[:, k]) for k, (xs, ys) in enumerate(maps)])
     np.testing.assert_array_equal(
         apply(fitted("isotonic", "multiclass"), p, kind="multiclass"), normalise_rows(columns)
@@ -106,9 +93,9 @@ def test_worked_by_hand_from_a_record_alone() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_finding_gets_its_own_map(family: FamilyFitted) -> None:
+def test_each_finding_gets_its_own_map(family: Family) -> None:
     records = fitted(family, "multilabel")
-    p, _ = example("multilabel")
+    p, _, _ = drawn("multilabel")
     out = apply(records, p, kind="multilabel")
     for k, record in enumerate(records):
         alone = apply([changed(record, **{"class": None})], p[:, k : k + 1], kind="binary")
@@ -179,17 +166,18 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 
 
 def test_records_that_do_not_fit_are_refused() -> None:
-    p, _ = example("multiclass")
+    p, _, _ = drawn("multiclass")
     iso, temperature = CACHE["isotonic", "multiclass"], CACHE["temperature", "multiclass"]
     for records, message in [
-        ((), "exactly one model"),
-        (iso + temperature, "exactly one model, seed, calibrator and family"),
-        ((changed(temperature[0], seed=8), *temperature), "exactly one model"),
-        (iso[:3], "one record for each class: 0, 1, 2, 3"),
-        ((*iso, iso[0]), "one record for each class"),
-        (temperature * 2, "one record for each class: null"),
-        (tuple(changed(r, **{"class": k}) for k, r in enumerate(temperature)), "each class: null"),
-        ([changed(temperature[0], family="platt")], "family platt is not a reference calibrator"),
+        ((), "must share model"),
+        (iso + temperature, "must share model, seed, calibrator, family and input"),
+        ((changed(temperature[0], seed=8), *temperature), "must share model"),
+        (iso[:3], "one entry for each class: 0, 1, 2, 3"),
+        ((*iso, iso[0]), "one entry for each class"),
+        (temperature * 2, "one entry, with class null"),
+        (tuple(changed(r, **{"class": k}) for k, r in enumerate(temperature)), "one entry, with class null"),
+        ([changed(temperature[0], family="platt")], "one entry for each class"),
+        ([changed(temperature[0], family="custom")], "family custom is not known"),
     ]:
         with pytest.raises(ValueError, match=message):
             apply(records, p, kind="multiclass")
@@ -198,25 +186,35 @@ def test_records_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(
     ("family", "fields", "message"),
     [
-        ("temperature", {"parameters": {"temperature": 0}}, "one number above 0"),
-        ("temperature", {"parameters": {"temperature": -2.0}}, "one number above 0"),
-        ("temperature", {"parameters": {"temperature": [1.0]}}, "one number above 0"),
-        ("temperature", {"parameters": {}}, "one number above 0"),
-        ("temperature", {"input": "logits"}, "input log-probabilities"),
+        ("temperature", {"parameters": {"temperature": 0}}, "must be above 0"),
+        ("temperature", {"parameters": {"temperature": -2.0}}, "must be above 0"),
+        ("temperature", {"parameters": {"temperature": 1e-320}}, "must be above 0"),
+        ("temperature", {"parameters": {"temperature": 1e200}}, "must lie within"),
+        ("temperature", {"parameters": {"temperature": [1.0]}}, "needs the number temperature"),
+        ("temperature", {"parameters": {}}, "needs the number temperature"),
+        ("temperature", {"input": "probabilities"}, "input logits or log-probabilities"),
+        ("temperature", {"input": "logits"}, "reads logits, and the predictions hold none"),
         ("isotonic", {"input": "logits"}, "input probabilities"),
-        ("isotonic", {"interpolation": "step"}, "interpolation linear"),
+        ("isotonic", {"interpolation": None}, "interpolation linear"),
         ("isotonic", {"outside": None}, "outside clip"),
-        ("isotonic", {"normalise": True}, "normalise true for a multiclass task alone"),
+        ("isotonic", {"normalise": True}, "normalise must be true for a multiclass task"),
         ("isotonic", {"parameters": {}}, "two lists of one length"),
         ("isotonic", {"parameters": {"x": [0.1, 0.2], "y": [0.5]}}, "two lists of one length"),
         ("isotonic", {"parameters": {"x": [0.2, 0.2], "y": [0.1, 0.5]}}, "x increasing"),
-        ("isotonic", {"parameters": {"x": [0.1, 0.2], "y": [0.5, 0.4]}}, "y not decreasing"),
         ("isotonic", {"parameters": {"x": [0.1, 0.2], "y": [0.5, 1.1]}}, r"y must lie in \[0, 1\]"),
         ("isotonic", {"parameters": {"x": [0.1, 0.2], "y": [-0.1, 1.0]}}, r"y must lie in \[0, 1\]"),
         ("isotonic", {"parameters": {"x": [[0.1, 0.2]], "y": [[0.1, 0.2]]}}, "two lists of one length"),
+        ("matrix", {"parameters": {"weights": [1.0, 0.0], "bias": [0.0, 0.0]}}, "needs weights"),
+        ("matrix", {"parameters": {"weights": [[1.0, 0.0], [0.0]], "bias": [0.0, 0.0]}}, "no table of numbers"),
+        ("matrix", {"parameters": {"weights": [[1e200, 0.0], [0.0, 1.0]], "bias": [0.0, 0.0]}}, "must lie within"),
+        ("dirichlet", {"input": "logits"}, "input log-probabilities"),
+        ("beta", {"parameters": {"a": 1.0, "b": 1.0}}, "needs the number c"),
+        ("histogram", {"parameters": {"edges": [0.0, 1.0], "values": [0.1, 0.2]}}, "edges, increasing"),
+        ("histogram", {"parameters": {"edges": [0.0, 1.0], "values": [1.2]}}, r"values must lie in \[0, 1\]"),
+        ("histogram", {"interpolation": "linear"}, "interpolation step"),
     ],
 )
-def test_records_that_hold_no_such_map_are_refused(family: FamilyFitted, fields: dict[str, Any], message: str) -> None:
+def test_records_that_hold_no_such_map_are_refused(family: Family, fields: dict[str, Any], message: str) -> None:
     record = changed(CACHE[family, "binary"][0], **fields)
     with pytest.raises(ValueError, match=message):
         apply([record], np.array([[0.5]]), kind="binary")
@@ -233,14 +231,8 @@ def test_application_checks_its_probabilities() -> None:
             apply(CACHE["isotonic", "binary"], p, kind="binary")
 
 
-def test_another_family_is_not_fitted() -> None:
-    p, y = example("binary")
-    with pytest.raises(ValueError, match="family platt is not a reference calibrator"):
-        fit("platt", p, y, kind="binary", model="m", seed=0, calibrator="c")  # type: ignore[arg-type]
-
-
 def test_neither_input_is_changed() -> None:
-    p, y = example("multiclass")
+    p, y, _ = drawn("multiclass")
     before = p.copy(), y.copy()
     for family in FAMILIES:
         apply(fit(family, p, y, kind="multiclass", model="m", seed=0, calibrator="c"), p, kind="multiclass")

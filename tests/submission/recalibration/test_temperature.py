@@ -1,19 +1,30 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, log_softmax, logit, softmax
 
+from protocol.objective import Objective
 from protocol.types import Kind
-from submission.recalibration.temperature import apply_temperature, fit_temperature, two_classes
+from submission.recalibration import apply
+from tests.submission.recalibration.helpers import Floats, Ints, fitted, parameter, record
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
+def fit_temperature(p: Any, y: Any, kind: Kind, **more: Any) -> tuple[float, ...]:
+    return tuple(float(parameter(r, "temperature")) for r in fitted("temperature", p, y, kind, **more))
+
+
+def apply_temperature(t: float, p: Floats) -> Floats:
+    return apply([record("temperature", {"temperature": t}, "log-probabilities")], p, kind="multiclass")
+
+
+def two_classes(p: Floats) -> Floats:
+    return np.column_stack((1.0 - p, p))
 
 
 def drawn(rows: int, classes: int, seed: int, sharpen: float = 1.0) -> tuple[Floats, Ints]:
@@ -45,7 +56,7 @@ def test_worked_by_hand_multiclass() -> None:
     # w = 2 and T = 2
     p, y = np.tile([4 / 6, 1 / 6, 1 / 6], (4, 1)), np.array([0, 0, 1, 2])
     assert fit_temperature(p, y, "multiclass") == pytest.approx((2.0,), rel=1e-7)
-    np.testing.assert_allclose(apply_temperature(2.0, p), np.tile([0.5, 0.25, 0.25], (4, 1)), rtol=1e-15)
+    np.testing.assert_allclose(apply_temperature(2.0, p), np.tile([0.5, 0.25, 0.25], (4, 1)), rtol=1e-14)
 
 
 @pytest.mark.parametrize(("sharpen", "seed"), [(0.5, 1), (1.0, 2), (2.5, 3)])
@@ -163,8 +174,8 @@ def test_a_row_that_does_not_sum_to_one_counts_by_its_ratios() -> None:
 
 def test_extreme_temperatures_are_applied_without_overflow() -> None:
     p = np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]])
-    np.testing.assert_array_equal(apply_temperature(1e-320, p), [[0, 0, 1], [0.5, 0.5, 0]])
-    np.testing.assert_allclose(apply_temperature(1e300, p), np.full((2, 3), 1 / 3))
+    np.testing.assert_array_equal(apply_temperature(1e-90, p), [[0, 0, 1], [0.5, 0.5, 0]])
+    np.testing.assert_allclose(apply_temperature(1e90, p), np.full((2, 3), 1 / 3))
 
 
 GOOD = np.array([[0.2, 0.8], [0.6, 0.4]])
@@ -192,3 +203,71 @@ BAD_INPUT: list[tuple[Floats, object, Kind, str]] = [
 def test_bad_input_is_refused(p: Floats, y: object, kind: Kind, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_temperature(p, np.asarray(y), kind)
+
+
+def test_logits_are_read_where_they_are_given() -> None:
+    # three events in four at a logit of log 9 throughout: T = log 9 / log 3; the saturated p tells nothing
+    z, y = np.full((4, 1), math.log(9)), np.array([1, 1, 1, 0])
+    assert fit_temperature(np.ones((4, 1)), y, "binary", logits=z) == pytest.approx((2.0,), rel=1e-9)
+    p, labels = drawn(200, 3, 5, 1.7)
+    shifted = np.log(p) + np.arange(200)[:, None]
+    assert fit_temperature(p, labels, "multiclass", logits=shifted) == pytest.approx(
+        fit_temperature(p, labels, "multiclass"), rel=1e-9
+    )
+
+
+def test_a_huge_logit_is_scaled_down_without_bounds() -> None:
+    p, y = drawn(400, 3, 21)
+    open_ = Objective("nll")
+    (t,) = fit_temperature(p, y, "multiclass", objective=open_, logits=1e4 * np.log(p))
+    assert t == pytest.approx(1e4 * fit_temperature(p, y, "multiclass", objective=open_)[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(("y", "flat"), [([0, 0, 1, 1], False), ([1, 1, 0, 0], True)])
+def test_without_bounds_a_fit_without_optimum_is_finite_and_says_so(y: list[int], flat: bool) -> None:
+    p = np.array([[0.2], [0.3], [0.8], [0.7]])
+    (found,) = fitted("temperature", p, np.array(y), "binary", objective=Objective("nll"))
+    t = float(parameter(found, "temperature"))
+    assert "no finite optimum" in found.objective
+    limit = 4 * math.log(2) if flat else 0.0
+    floored = two_classes(p[:, 0])
+    assert 4 * loss(t, floored, np.array(y)) == pytest.approx(limit, abs=1e-6)
+    bounded = fitted("temperature", p, np.array(y), "binary")[0]
+    assert "no finite optimum" not in bounded.objective
+
+
+def test_squared_error_is_least_on_a_fine_grid() -> None:
+    p, y = drawn(150, 3, 8, 1.8)
+    (t,) = fit_temperature(p, y, "multiclass", objective=Objective("squared", bounds=(0.05, 20.0)))
+
+    def brier(s: float) -> float:
+        return float(((softmax(np.log(p) / s, axis=1) - np.eye(3)[y]) ** 2).sum(axis=1).mean())
+
+    assert brier(t) <= min(brier(s) for s in np.geomspace(0.05, 20, 4001)) + 1e-12
+
+
+def test_a_grid_gives_its_best_point_and_of_equals_the_one_next_to_one() -> None:
+    p, y = drawn(150, 3, 8, 1.8)
+    grid = tuple(np.linspace(0.5, 4.0, 36).tolist())
+    assert fit_temperature(p, y, "multiclass", objective=Objective("nll", grid=grid)) == (
+        min(grid, key=lambda t: loss(t, p, y)),
+    )
+    flat = np.full((4, 1), 0.5), np.array([0, 1, 1, 1])
+    assert fit_temperature(*flat, "binary", objective=Objective("nll", grid=(0.25, 0.8, 3.0))) == (0.8,)
+    with pytest.raises(ValueError, match="no temperature of the grid lies within"):
+        fit_temperature(*flat, "binary", objective=Objective("nll", grid=(0.25,), bounds=(1.0, 2.0)))
+
+
+def test_a_calibration_error_is_fitted_on_a_grid_by_the_metric_that_is_passed() -> None:
+    p, y = drawn(300, 2, 4, 2.0)
+    grid = (0.5, 1.0, 2.0, 4.0)
+
+    def gap(q: Floats, labels: Ints, weights: Floats) -> float:
+        return abs(float(np.average(q - labels, weights=weights)))
+
+    objective = Objective("ece", grid=grid, binning=("equal-mass", 15))
+    (t,) = fit_temperature(p[:, 1:], y, "binary", objective=objective, metric=gap)
+    assert t == min(grid, key=lambda s: abs(float(np.mean(expit(logit(p[:, 1]) / s) - y))))
+    for wrong in ({"objective": objective}, {"objective": Objective("ece"), "metric": gap}):
+        with pytest.raises(ValueError, match="a declared grid of temperatures alone, with metric="):
+            fit_temperature(p[:, 1:], y, "binary", **wrong)
