@@ -29,6 +29,10 @@ class Facts:
             self._made[name] = self._makers[name]()
         return self._made[name]
 
+    def made(self, name: str) -> Any:
+        """The fact ``name`` if a rule asked for it, else None."""
+        return self._made.get(name)
+
 
 def run_rules(
     facts: Facts,

@@ -117,7 +117,11 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All results of one run; status, exit code and last line derive from them and from nothing else."""
+    """All results of one run; status, exit code and last line derive from them and from nothing else.
+
+    ``calibrators`` maps each declared method other than none to '' where it was verified, else to why it was not; it
+    is empty where none was looked at.
+    """
 
     edition: str
     submission: str
@@ -125,6 +129,7 @@ class Verdict:
     results: tuple[RuleResult, ...]
     notes: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    calibrators: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, outcome: Outcome) -> tuple[RuleResult, ...]:
         """Results with ``outcome``."""
@@ -188,6 +193,7 @@ class Verdict:
             "last_line": self.last_line,
             "notes": list(self.notes),
             "digests": dict(sorted(self.digests.items())),
+            "calibrators": dict(sorted(self.calibrators.items())),
             "rules": [{**_jsonable(asdict(result)), "docs": result.docs} for result in self.results],
         }
 

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from scorer.check import Examination
 from scorer.claims import draw_key, task_set
 from scorer.cohort import clustering_unit, cohort_of, predictions_of
 from scorer.intervals import Method
+from scorer.metrics.sets import FAMILIES
+from scorer.receipts import declared_words
 from scorer.results import SideFiles, scorecard_metrics, write_metrics
 from scorer.rows import MEAN, Run, Scores, Sinks, Spread
 from scorer.scoring import score
@@ -51,10 +53,16 @@ def write_results(examination: Examination, stage: Path, progress: Progress) -> 
     return scores
 
 
-def score_examined(examination: Examination, progress: Progress, sinks: Sinks | None = None) -> Scores:
+def score_examined(
+    examination: Examination,
+    progress: Progress,
+    sinks: Sinks | None = None,
+    families: Collection[str] = FAMILIES,
+) -> Scores:
     """Score an accepted bundle: every declared run on test, every external site and every declared subgroup.
 
-    Level and method of the intervals are the edition's, the same for all; what the record declares is for its claims.
+    ``families`` of metrics are computed, all of them unless said. Level and method of the intervals are the edition's,
+    the same for all; what the record declares is for its claims.
     """
     task, record = examination.records
     assert examination.intake.splits is not None
@@ -63,7 +71,7 @@ def score_examined(examination: Examination, progress: Progress, sinks: Sinks | 
     done = iter(range(1, len(runs) + 1))
     return score(
         submission=record.submission_id,
-        task=task_set(task, examination.intake.predictions.table.precision),
+        task=task_set(task, examination.intake.predictions.table.precision, families),
         cohort=cohort_of(task, record, examination.intake.splits.table.extras, examination.warehouse),
         runs=runs,
         predictions=predictions_of(task, examination.warehouse),
@@ -101,7 +109,8 @@ def scorecard(examination: Examination, scores: Scores, metrics_sha256: str) -> 
         "status": verdict.status.value,
         "waivers": {r.rule: r.reason for r in verdict.of(Outcome.WAIVED)},
         "unverified": {r.rule: r.reason for r in verdict.of(Outcome.UNVERIFIED)},
-        "declared": "self-declared",
+        "calibrators": {name: reason or "verified" for name, reason in sorted(verdict.calibrators.items())},
+        "declared": declared_words(examination.bundle),
         "primary_metric": primary_metric(task.kind, task.primary_metric),
         "intervals": {
             "unit": clustering_unit(task, record),

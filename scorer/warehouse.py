@@ -137,7 +137,8 @@ class Warehouse:
         }
         has_fold = "fold" in predictions.columns
         columns["fold"] = _nullable(predictions.column("fold"), NULL) if has_fold else pa.nulls(rows, pa.int64())
-        for name in task.probability_columns:
+        logits = [name for name in predictions.columns if name.startswith("z_")]
+        for name in (*task.probability_columns, *logits):
             columns[name] = pa.array(np.asarray(predictions.column(name)))
         self._create("predictions", columns)
 

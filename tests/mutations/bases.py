@@ -9,6 +9,7 @@ import polars as pl
 from protocol.canonical import sha256_hex
 from protocol.types import Kind
 from tests.builders import Draft, good_submission, write
+from tests.recalibrating import applied, uncalibrated
 from tests.referee import quick_check, result_of
 
 FOLDS = 5
@@ -39,6 +40,20 @@ def cross_fitted(kind: Kind) -> Draft:
     )
     draft.predictions = draft.predictions.join(draft.splits.select("image_id", "fold"), on="image_id", how="left")
     draft.record["calibration"] |= {"fitted_on": "train", "cross_fit": {"folds": FOLDS}}
+    return draft
+
+
+def customised(kind: Kind) -> Draft:
+    """With one more calibrator, a map of the authors' own: here temperature 1.5, whatever the labels."""
+    draft = good_submission(kind)
+    draft.record["calibration"]["methods"].append({"name": "house", "family": "custom"})
+    template = next(c for c in draft.calibrators if c.family == "temperature")
+    for seed in (1, 2, 3):
+        own = {"seed": seed, "calibrator": "house"}
+        entry = template.model_copy(update={**own, "parameters": {"temperature": 1.5}})
+        rows = uncalibrated(draft, model="densenet121", seed=seed).filter(pl.col("split").is_in(["test", "external"]))
+        draft.predictions = pl.concat([draft.predictions, applied(draft, (entry,), rows)])
+        draft.calibrators.append(entry.model_copy(update={"family": "custom"}))
     return draft
 
 

@@ -330,6 +330,11 @@ def task_of_another_edition(draft: Draft) -> None:
     draft.task["edition"] = "2020.1"
 
 
+@mutates("MVC004")
+def more_runs_than_the_task_allows(draft: Draft) -> None:
+    draft.task["caps"] = {"max_runs": 8}
+
+
 @mutates("MVC011")
 def another_task(draft: Draft) -> None:
     draft.record["task"]["name"] = "another-task"

@@ -6,6 +6,7 @@ import polars as pl
 
 from tests.builders import Draft, set_cell
 from tests.mutations.registry import mutates
+from tests.recalibrating import recalibrate
 
 
 def place(draft: Draft, split: str, nth: int = 0) -> int:
@@ -101,6 +102,7 @@ def no_test(draft: Draft) -> None:
 @mutates("MVC107")
 def no_positive_in_calib(draft: Draft) -> None:
     draft.splits = draft.splits.with_columns(label=pl.when(pl.col("split") == "calib").then(0).otherwise("label"))
+    recalibrate(draft)
 
 
 @mutates("MVC107")

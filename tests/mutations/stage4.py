@@ -8,6 +8,7 @@ from protocol.catalogue import catalogue
 from tests.builders import Draft, rows_of
 from tests.mutations.bases import claimed, doubled
 from tests.mutations.registry import mutates
+from tests.recalibrating import recalibrate
 
 STRANGER = "0123456789abcdef" * 4
 
@@ -107,8 +108,9 @@ def no_class(draft: Draft) -> None:
 
 @mutates("MVC410")
 def constant(draft: Draft) -> None:
-    run = rows_of(draft.predictions, seed=1, calibrator="temperature")
+    run = rows_of(draft.predictions, seed=1, calibrator="none")
     draft.predictions = draft.predictions.with_columns(p_1=pl.when(run).then(0.5).otherwise("p_1"))
+    recalibrate(draft)
 
 
 @mutates("MVC410", "multiclass")
@@ -119,6 +121,7 @@ def one_hot(draft: Draft) -> None:
         pl.when(run).then((pl.col(name) == best).cast(pl.Float64)).otherwise(name).alias(name)
         for name in ("p_0", "p_1", "p_2")
     )
+    recalibrate(draft)
 
 
 @mutates("MVC411", base=doubled)

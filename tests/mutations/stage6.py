@@ -1,11 +1,19 @@
 """Step 6: shift and subgroups."""
 
+import json
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from protocol.canonical import canonical_json
+from protocol.declaration import Declaration
+from scorer.signing import public_hex, seal
+from submission.writing import task_from
 from tests.builders import Draft, edit_json
+from tests.hosting import KEY, OTHER_KEY, receipt_of
 from tests.mutations.registry import mutates
 from tests.mutations.stage1 import put, value
 
@@ -82,6 +90,50 @@ def lock_edited(draft: Draft) -> None:
         edit_json(folder / "declaration.lock", lambda lock: lock.update(declared_at="2020-01-01T00:00:00Z"))
 
     draft.after.append(edit)
+
+
+def _with_receipt(draft: Draft, change: Callable[[bytes], bytes] = bytes, **fields: Any) -> None:
+    """Put a receipt of the draft's lock into the bundle, and its host's key into the task."""
+    draft.task["host_key"] = public_hex(KEY)
+
+    def put_receipt(folder: Path) -> None:
+        task = task_from(draft.task)
+        lock = Declaration.model_validate_json((folder / "declaration.lock").read_bytes())
+        (folder / "receipt.json").write_bytes(change(seal(receipt_of(task, lock, **fields), "receipt", KEY)))
+
+    draft.after.append(put_receipt)
+
+
+@mutates("MVC604")
+def receipt_without_a_host_key(draft: Draft) -> None:
+    _with_receipt(draft)
+    del draft.task["host_key"]
+
+
+@mutates("MVC604")
+def receipt_changed(draft: Draft) -> None:
+    _with_receipt(draft, lambda data: data.replace(b'"payload":"ey', b'"payload":"fy'))
+
+
+@mutates("MVC604")
+def receipt_unsigned(draft: Draft) -> None:
+    _with_receipt(draft, lambda data: canonical_json({**json.loads(data), "signatures": []}))
+
+
+@mutates("MVC604")
+def receipt_by_another_host(draft: Draft) -> None:
+    _with_receipt(draft)
+    draft.task["host_key"] = public_hex(OTHER_KEY)
+
+
+@mutates("MVC604")
+def receipt_of_another_team(draft: Draft) -> None:
+    _with_receipt(draft, team="another team")
+
+
+@mutates("MVC604")
+def receipt_is_no_receipt(draft: Draft) -> None:
+    _with_receipt(draft, lambda data: b"{}")
 
 
 @mutates("MVC605")
