@@ -1,5 +1,6 @@
 """``declaration.lock``: what was fixed in advance, hashed and dated."""
 
+import unicodedata
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ class Declaration(Record):
 
     edition: Text
     submission_id: Text
+    team: Text
     declared_at: Moment
     task_sha256: Sha256
     splits_sha256: Sha256
@@ -36,12 +38,20 @@ def declare(task: Task, record: Submission, splits_sha256: str, declared_at: str
     content: dict[str, Any] = {
         "edition": EDITION,
         "submission_id": record.submission_id,
+        "team": record.team,
         "declared_at": declared_at,
         "task_sha256": task.digest,
         "splits_sha256": splits_sha256,
         "declared": record.declared,
     }
     return Declaration(**content, digest=digest_of(content))
+
+
+def team_key(team: str) -> str:
+    """The form in which names of teams are compared: NFKC, without case, blanks collapsed."""
+    # folding can undo the normal form, so it is made again
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", team).casefold())
+    return " ".join(folded.split())
 
 
 def _differences(then: Any, now: Any, where: str) -> Iterator[str]:
@@ -65,6 +75,8 @@ def changed_sections(lock: Declaration, task: Task, record: Submission, splits_s
         changed.append("edition")
     if lock.submission_id != record.submission_id:
         changed.append("submission_id")
+    if team_key(lock.team) != team_key(record.team):
+        changed.append("team")
     if lock.digest != lock.recomputed_digest:
         changed.append("the lock itself")
     return tuple(changed)

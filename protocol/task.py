@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from protocol.canonical import digest_of
-from protocol.types import ClusteringUnit, ColumnName, Kind, Name, Record, Sha256, Text
+from protocol.types import ClusteringUnit, ColumnName, Kind, Name, PublicKey, Record, Sha256, Text
 
 RESERVED = frozenset(
     {"image_id", "patient_id", "split", "site", "label", "fold", "content_hash", "test", "external", "subgroup"}
@@ -27,7 +27,7 @@ class Subgroup(Record):
 
 
 class Caps(Record):
-    """Limits that a host sets on submissions."""
+    """Limits that a host sets on submissions; ``quota`` counts distinct contents that a team has scored."""
 
     max_runs: Annotated[int, Field(ge=1)] = 2000
     quota: Annotated[int, Field(ge=1)] | None = None
@@ -54,6 +54,7 @@ class Task(Record):
     ordinal: bool = False
     splits_sha256: Sha256 | None = None
     truth_sha256: Sha256 | None = None
+    host_key: PublicKey | None = None
     primary_metric: Literal["brier", "nll"] = "brier"
     thresholds: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     subgroups: tuple[Subgroup, ...] = ()

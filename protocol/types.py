@@ -10,6 +10,7 @@ SPLIT_NAMES: tuple[SplitName, ...] = ("train", "val", "calib", "test", "external
 DEVELOPMENT: tuple[SplitName, ...] = ("train", "val", "calib", "test")
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{2}){32}$")]  # Ed25519, raw, in hex
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
 Text = Annotated[str, StringConstraints(max_length=4000)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]

@@ -37,13 +37,13 @@ from scorer.ledger_rows import (
     STORED_METRICS,
     Event,
     EventKind,
+    Metrics,
     event_digest,
     event_of,
     first_line,
+    prepared,
     promised_metrics,
     rows_digest,
-    table_rows,
-    to_schema,
 )
 from submission.files import replacing
 
@@ -57,8 +57,10 @@ __all__ = [
     "LedgerBusy",
     "LedgerDamaged",
     "LedgerError",
+    "Metrics",
     "NotALedger",
     "default_path",
+    "prepared",
     "utc_now",
 ]
 
@@ -151,12 +153,13 @@ class Ledger:
         submission: str,
         task: str,
         payload: Mapping[str, Any],
-        metrics: pa.Table | None = None,
+        metrics: pa.Table | Metrics | None = None,
     ) -> Event:
         """Add one event, and the metric rows of an accepted one, in one transaction; returns it as it was written.
 
         ``metrics`` has exactly the columns of `METRIC_SCHEMA`, in any order, of types that cast to it; NaN is kept as
-        null. ``payload`` is what `canonical_json` takes, without the key ``metrics_sha256``, which is added here.
+        null. Where others wait for the ledger, hand it over `prepared`. ``payload`` is what `canonical_json` takes,
+        without the key ``metrics_sha256``, which is added here.
         A program killed at any moment leaves all of it or nothing.
 
         Raises ValueError for a kind, text, payload or table that can't be stored; `LedgerBusy` where another handle
@@ -173,8 +176,8 @@ class Ledger:
         if metrics is not None:
             if kind is not EventKind.ACCEPTED:
                 raise ValueError(f"only an accepted event carries metrics, not one of kind {kind}")
-            rows = to_schema(metrics)
-            document["metrics_sha256"] = rows_digest(table_rows(rows))
+            ready = metrics if isinstance(metrics, Metrics) else prepared(metrics)
+            rows, document["metrics_sha256"] = ready.rows, ready.digest
         text = canonical_json(document).decode()
         for name in (submission, task):
             name.encode()  # a lone surrogate is no text: UnicodeEncodeError, a ValueError
@@ -299,10 +302,12 @@ class Ledger:
         except BaseException as error:  # Ctrl-C too: the connection must not keep half an event
             with suppress(duckdb.Error):
                 self._connection.rollback()
-            if isinstance(error, duckdb.TransactionException | duckdb.ConstraintException):
+            refusal = _refusal(str(error))  # a full disk comes in the class of a conflict
+            if isinstance(error, duckdb.TransactionException | duckdb.ConstraintException) and not refusal:
                 raise LedgerBusy(f"another part of this program wrote to {self.path} at the same moment") from None
             if isinstance(error, duckdb.Error):
-                raise LedgerError(f"can't write to {self.path}: {first_line(error)}") from None
+                said = f"{refusal or first_line(error)}; nothing was recorded"
+                raise LedgerError(f"can't write to {self.path}: {said}") from None
             raise
 
 
@@ -335,8 +340,8 @@ def _connect(file: Path, wait_s: float, read_only: bool) -> duckdb.DuckDBPyConne
         except duckdb.Error as error:
             message = str(error)
         holder = _holder(message)
-        if holder is None and "Permission denied" in message:
-            raise LedgerError(f"{file} may not be opened: permission denied")
+        if holder is None and (refusal := _refusal(message)):
+            raise LedgerError(f"{file} may not be opened: {refusal}")
         if holder is None and "not a valid DuckDB database" in message:
             raise NotALedger(f"{file} is not a ledger: it is no DuckDB file")
         if holder is None:
@@ -345,6 +350,12 @@ def _connect(file: Path, wait_s: float, read_only: bool) -> duckdb.DuckDBPyConne
         if left <= 0:
             raise LedgerBusy(f"{file} is held by {holder}; waited {wait_s:g} s; try again when that has ended")
         time.sleep(min(0.1, left))
+
+
+def _refusal(message: str) -> str:
+    """Why the system refuses a file, lower case, or '' where that is not what DuckDB says."""
+    found = re.search(r"(?:Cannot open|Could not (?:write|sync)) file \".*\": (.+)", message)
+    return found[1].lower() if found else ""
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:

@@ -63,6 +63,7 @@ class EventKind(StrEnum):
     RECEIPT = "receipt"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+    SEALED = "sealed"  # checked and packed for the host of its task, who scores it
     SUPERSEDE = "supersede"
     WITHDRAW = "withdraw"
 
@@ -112,6 +113,20 @@ def promised_metrics(payload: str) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None  # no payload of ours: its event's digest differs and is reported
     return promised if isinstance(promised, str) else None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Metric rows as they are stored, and their digest."""
+
+    rows: pa.Table
+    digest: str
+
+
+def prepared(metrics: pa.Table) -> Metrics:
+    """``metrics`` made ready to be appended, which takes longer than appending; ValueError where it does not fit."""
+    rows = to_schema(metrics)
+    return Metrics(rows, rows_digest(table_rows(rows)))
 
 
 def to_schema(metrics: pa.Table) -> pa.Table:

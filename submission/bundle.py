@@ -13,26 +13,33 @@ from pydantic import TypeAdapter
 from protocol.calibrators import CALIBRATORS, FittedCalibrator
 from protocol.declaration import Declaration
 from protocol.facts import Problem
+from protocol.findings import plain
 from protocol.submission import Submission
 from protocol.task import Task
-from submission.archive import unpack
+from submission.archive import PICKLES, unpack
 from submission.files import sha256_file
 from submission.yaml_io import MAX_BYTES, claimed_name, parse_record
 
 TASK_FILE = "task.yaml"
 RECORD_FILE = "submission.yaml"
 LOCK_FILE = "declaration.lock"
+RECEIPT_FILE = "receipt.json"
 PREDICTIONS_FILES = ("predictions.parquet", "predictions.csv")
 CALIBRATORS_FILE = "calibrators.json"
-MAX_TABLE_BYTES = 8 << 30
-MAX_CALIBRATORS_BYTES = 256 << 20
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib", ".npy", ".npz")
+MAX_TABLE_BYTES = 2 << 30
+MAX_BUNDLE_BYTES = 4 << 30  # of all files that are digested
+MAX_CALIBRATORS_BYTES = 64 << 20
+MAX_RUNS = 100_000  # whatever a task allows: runs are counted before they are listed
+MAX_CLASSES = 1000
 
 T = TypeVar("T")
 
 
 class NoBundleError(ValueError):
-    """There is no bundle at the path that the user gave."""
+    """There is no bundle at the path that the user gave; the message is safe to print."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(plain(message, 400))
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,9 @@ class Bundle:
     """What was found. ``files`` maps each file that the record refers to onto its SHA-256.
 
     ``task``, ``record`` and ``calibrators`` are None where they could not be read, which ``missing`` explains;
-    ``lock`` is None both when absent and when unreadable (then ``missing`` has it too). ``claimed_id`` is what the
-    record calls itself, also where it does not fit its model; '' where that is no name.
+    ``lock`` is None both when absent and when unreadable (then ``missing`` has it too), and so is ``receipt``: the
+    bytes of a signed envelope that nobody has verified yet. ``claimed_id`` is what the record calls itself, also where
+    it does not fit its model; '' where that is no name.
     """
 
     root: Path
@@ -56,6 +64,7 @@ class Bundle:
     missing: Mapping[str, str] = field(default_factory=dict)
     archive: Path | None = None
     claimed_id: str = ""
+    receipt: bytes | None = None
 
 
 def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle:
@@ -64,7 +73,7 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
     ``scratch`` is an empty folder to unpack into; ``record`` overrides ``submission.yaml``.
     Raises NoBundleError when there is no bundle at ``path``, or no file at ``record``.
     """
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise NoBundleError(f"{path}: no such file or folder")
     if record is not None and not record.is_file():
         raise NoBundleError(f"{record}: no such file; the record is a file such as {RECORD_FILE}")
@@ -80,7 +89,8 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
         problems, notes = unpack(path, scratch)
         if problems:
             gone = f"{path.name} could not be unpacked"
-            missing = dict.fromkeys(("task", "record", "lock", "calibrators", "splits", "predictions", "files"), gone)
+            facts = ("task", "record", "lock", "receipt", "calibrators", "splits", "predictions", "files")
+            missing = dict.fromkeys(facts, gone)
             return Bundle(root, "", {}, problems, notes, None, None, None, None, missing, archive)
     elif path.is_file():
         root, named = path.parent, path.name
@@ -96,21 +106,13 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     claimed_id: str = ""
+    volume: int = 0
 
     def record(self, fact: str, adapter: TypeAdapter[T], file: str, limit: int, path: Path | None = None) -> T | None:
         """The record ``file`` as a model, or None with ``missing[fact]`` saying why."""
-        place = path or self.root / file
-        saw = unreadable(place)
-        if not saw and place.stat().st_size > limit:
-            self.problems.append(Problem("too-large", file, f"{place.stat().st_size} bytes", f"at most {limit} bytes"))
-            self.missing[fact] = f"{file} is too large"
+        data = self.data(fact, file, limit, path)
+        if data is None:
             return None
-        if saw:
-            self.problems.append(Problem("unreadable-file", file, saw, f"the file {file}"))
-            self.missing[fact] = f"{file} could not be read"
-            return None
-        data = place.read_bytes()
-        self.files[file] = hashlib.sha256(data).hexdigest()
         if fact == "record":
             self.claimed_id = claimed_name(data, file, "submission_id")
         outcome = parse_record(adapter, data, file)
@@ -119,11 +121,36 @@ class _Reader:
             self.missing[fact] = f"{file} is not valid"
         return outcome[0]
 
+    def data(self, fact: str, file: str, limit: int, path: Path | None = None) -> bytes | None:
+        """The bytes of ``file``, digested, or None with ``missing[fact]`` saying why."""
+        saw, size, data = _head(path or self.root / file, limit + 1)
+        if saw:
+            self.problems.append(Problem("unreadable-file", file, saw, f"the file {file}"))
+            self.missing[fact] = f"{file} could not be read"
+            return None
+        if len(data) > limit:
+            self.too_large(fact, file, f"{size} bytes", f"at most {limit} bytes")
+            return None
+        self.files[file] = hashlib.sha256(data).hexdigest()
+        return data
+
+    def too_large(self, fact: str, where: str, saw: str, wanted: str) -> None:
+        """Note that ``fact`` is missing since ``where`` is larger than a submission can be."""
+        self.problems.append(Problem("too-large", where, saw, wanted))
+        self.missing[fact] = f"{where.partition(':')[0]} is too large"
+
     def digest(self, file: str) -> None:
-        """Add the digest of ``file`` if it is there and plain."""
+        """Add the digest of ``file`` if it is there and plain, and the bundle not too large to be read through."""
         place = self.root / file
-        if file not in self.files and not unreadable(place, self.root):
-            self.files[file] = sha256_file(place)
+        if file in self.files or unreadable(place, self.root):
+            return
+        size = place.stat().st_size
+        if self.volume + size > MAX_BUNDLE_BYTES:
+            saw = f"{size} bytes" if size > MAX_BUNDLE_BYTES else "files that are too large together"
+            self.too_large("files", file, saw, f"at most {MAX_BUNDLE_BYTES} bytes in all")
+            return
+        self.volume += size
+        self.files[file] = sha256_file(place)
 
     def table(self, fact: str, file: str) -> None:
         """Note the table ``file``: there, plain, no pickle, not too large."""
@@ -151,6 +178,21 @@ def _of_other_format(place: Path) -> str:
     return "" if unreadable(other) else other.name
 
 
+def _head(place: Path, limit: int) -> tuple[str, int, bytes]:
+    """Why ``place`` can't be read, or '' with its size and its first ``limit`` bytes; waits for no pipe."""
+    saw = unreadable(place)
+    if saw:
+        return saw, 0, b""
+    try:
+        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+            found = os.fstat(source.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return "no plain file", 0, b""
+            return "", found.st_size, source.read(limit)
+    except OSError as error:
+        return error.strerror or "not readable", 0, b""
+
+
 def unreadable(place: Path, root: Path | None = None) -> str:
     """Why ``place`` can't be used as a file, or '' if it can; links are not followed out of ``root``."""
     try:
@@ -176,10 +218,14 @@ def _read(
 ) -> Bundle:
     task = reader.record("task", TypeAdapter(Task), TASK_FILE, MAX_BYTES)
     record = reader.record("record", TypeAdapter(Submission), RECORD_FILE, MAX_BYTES, record_path)
+    task, record = _bounded(reader, task, record)
     lock = None
-    if (reader.root / LOCK_FILE).exists():
+    if os.path.lexists(reader.root / LOCK_FILE):
         lock = reader.record("lock", TypeAdapter(Declaration), LOCK_FILE, MAX_BYTES)
-    there = [name for name in PREDICTIONS_FILES if (reader.root / name).exists()]
+    receipt = None
+    if os.path.lexists(reader.root / RECEIPT_FILE):
+        receipt = reader.data("receipt", RECEIPT_FILE, MAX_BYTES)
+    there = [name for name in PREDICTIONS_FILES if os.path.lexists(reader.root / name)]
     predictions = named or (there[0] if there else PREDICTIONS_FILES[0])
     if named is None and len(there) > 1:
         both = f"both {' and '.join(there)}"
@@ -217,7 +263,22 @@ def _read(
         missing=reader.missing,
         archive=archive,
         claimed_id=reader.claimed_id,
+        receipt=receipt,
     )
+
+
+def _bounded(reader: _Reader, task: Task | None, record: Submission | None) -> tuple[Task | None, Submission | None]:
+    """Task and record, unless what they declare could not be listed."""
+    if task is not None and len(task.classes) > MAX_CLASSES:
+        where = f"{TASK_FILE}: classes"
+        reader.too_large("task", where, f"{len(task.classes)} classes", f"at most {MAX_CLASSES}")
+        task = None
+    if record is not None:
+        runs = sum(len(model.run_seeds) for model in record.models) * len(record.calibration.methods)
+        if runs > MAX_RUNS:
+            reader.too_large("record", f"{RECORD_FILE}: models", f"{runs} runs", f"at most {MAX_RUNS} runs")
+            record = None
+    return task, record
 
 
 def referred(record: Submission) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`mvc ledger`: check, list and export the append-only record of a task."""
+"""`mvc ledger`: check, list, export and add to the append-only record of a task."""
 
 import json
 from collections.abc import Iterator
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mvc.commands.host import need_file, read_start, refusals, task_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from scorer.ledger import Event
 
-app = typer.Typer(name="ledger", help="Check, list and export the append-only ledger.", no_args_is_help=True)
+app = typer.Typer(name="ledger", help="Check, list, export and add to the append-only ledger.", no_args_is_help=True)
 
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file; without it $MVC_LEDGER, else mvc.duckdb here.")
@@ -26,6 +28,9 @@ WaitOption = Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to w
 def verify(
     ledger: LedgerOption = None,
     head: Annotated[str | None, typer.Option(help="Digest noted earlier that the chain must still hold.")] = None,
+    task: Annotated[
+        Path | None, typer.Option("--task", help="Verify receipts and records too, under the key of this task.yaml.")
+    ] = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,10 +42,16 @@ def verify(
 
     path = _path(ledger)
     count, last = 0, ""
-    with _user_errors():
+    need_file(task, "--task")
+    with refusals():
+        hosted = None if task is None else task_of(task)
         try:
             with Ledger.open(path, read_only=True, wait_s=wait) as opened:
                 problems = opened.verify(head=head)
+                if hosted is not None:
+                    from scorer.ledger_signed import signed_problems
+
+                    problems = (*problems, *signed_problems(opened, hosted))
                 count, last = opened.head()
         except NotALedger:
             raise
@@ -120,6 +131,47 @@ def export(
     else:
         for name in written:
             typer.echo(f"wrote {_plain(name)}")
+
+
+@app.command()
+def append(
+    record: Annotated[Path, typer.Argument(metavar="RECORD", help="The signed record.json of a scored submission.")],
+    task: Annotated[
+        Path | None, typer.Option("--task", help="The host's task.yaml; without it task.yaml beside the record.")
+    ] = None,
+    ledger: LedgerOption = None,
+    over_quota: Annotated[
+        bool, typer.Option("--over-quota", help="Record it although the team has used its quota.")
+    ] = False,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the signed record of a scored submission. Exit 1: it can't be believed, or is refused, by name.
+
+    Example: mvc ledger append record.json --task public/task.yaml
+    """
+    from scorer.ledger import Ledger
+    from scorer.ledger_records import append_record, believed, usage
+    from scorer.signing import MAX_ENVELOPE
+    from submission.bundle import TASK_FILE
+
+    task_file, path = task or record.parent / TASK_FILE, _path(ledger)
+    for file, hint in ((record, "RECORD"), (task_file, "--task")):
+        need_file(file, hint)
+    with refusals(record.name):
+        hosted = task_of(task_file)
+        signed = believed(read_start(record, MAX_ENVELOPE), hosted)
+        with Ledger.open(path, wait_s=wait) as opened:
+            event = append_record(signed, hosted, opened, over_quota=over_quota)
+            (used,) = usage(hosted, opened.events(), signed.record.team)
+    over = event.payload.get("over_quota", False)
+    if as_json:
+        place = {"ledger": str(path), "event": {"seq": event.seq, "digest": event.digest}, "kind": event.kind}
+        _print_json({**place, "team": used.team, "scored": used.scored, "left": used.left, "over_quota": over})
+        return
+    typer.echo(f"recorded in {_plain(str(path))} as event {event.seq}: {_plain(event.submission)}, {event.kind}")
+    left = "" if used.left is None else f", {used.left} left{' (over its quota)' if over else ''}"
+    typer.echo(f"team {_plain(used.team)}: {used.scored} contents scored for {hosted.name}{left}")
 
 
 def _path(ledger: Path | None) -> Path:

@@ -3,6 +3,7 @@
 from protocol.declaration import Declaration, changed_sections
 from protocol.facts import Sql, Table
 from protocol.findings import Finding, Level, NotApplicable, counted
+from protocol.hosting import Receipt, receipt_differences
 from protocol.rules import Result, Rule
 from protocol.stages.stage1_splits import FOUR, no_patients
 from protocol.submission import Submission
@@ -101,23 +102,40 @@ class MVC603(Rule):
         return found
 
 
+RECEIPT_WANTED = "the receipt of this lock as the task's host signed it, or no receipt"
+
+
 class MVC604(Rule):
-    """The record differs from the declaration, or there is no declaration"""
+    """The record or a receipt differs from the declaration, or there is no declaration"""
 
     slug = "declaration-changed"
     why = "What is fixed in advance can't be changed once the test set was seen (Table 1; protocol, 3.6)."
-    mend = "Run mvc declare before the analysis; if the plan must change, mvc declare --force declares anew, dated now."
+    mend = (
+        "Run mvc declare before the analysis; if the plan must change, mvc declare --force declares anew, dated now, "
+        "and the host signs a new receipt."
+    )
 
     @staticmethod
-    def check(task: Task, record: Submission, splits: Table, lock: Declaration | None, files: dict[str, str]) -> Result:
+    def check(
+        task: Task,
+        record: Submission,
+        splits: Table,
+        lock: Declaration | None,
+        receipt: Receipt | str | None,
+        files: dict[str, str],
+    ) -> Result:
         if lock is None:
             return [Finding("declaration.lock", "absent", "the lock that mvc declare writes")]
         changed = changed_sections(lock, task, record, files.get(splits.file))
-        if not changed:
-            return []
-        return [
-            Finding("declaration.lock", f"changed since: {', '.join(changed)}", "as declared", len(changed), changed)
-        ]
+        found = []
+        if changed:
+            saw = f"changed since: {', '.join(changed)}"
+            found.append(Finding("declaration.lock", saw, "as declared", len(changed), changed))
+        if isinstance(receipt, str):
+            found.append(Finding("receipt.json", receipt, RECEIPT_WANTED))
+        elif receipt is not None and (other := receipt_differences(receipt, task, lock)):
+            found.append(Finding("receipt.json", f"of another lock: {other[0]}", RECEIPT_WANTED, len(other), other))
+        return found
 
 
 class MVC605(Rule):
