@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from protocol.findings import Verdict
+    from scorer.hosted import HostedScore
     from scorer.submit import Outcomes
 
 AnyPath = str | PathLike[str]
@@ -32,6 +33,28 @@ def submit(
     from scorer.submit import submit as submit_bundle
 
     return submit_bundle(Path(bundle), ledger=Path(ledger), record=_path(record), out=_path(out))
+
+
+def score(
+    truth: AnyPath,
+    bundle: AnyPath,
+    output: AnyPath,
+    *,
+    task: AnyPath | None = None,
+    host: AnyPath | None = None,
+    key: AnyPath | None = None,
+    now: str | None = None,
+) -> "HostedScore":
+    """Judge a submission to a hosted task without labels and score it with the hidden ones of ``truth``.
+
+    ``output`` gets what participants may see, ``host`` the rest; ``.verdict``, ``.scores`` and ``.to_frame()`` hold the
+    former. Raises scorer.host_task.HostError where the host's files can't be used.
+    """
+    from scorer.hosted import score_hosted
+
+    return score_hosted(
+        Path(truth), Path(bundle), Path(output), task=_path(task), host=_path(host), key=_path(key), now=now
+    )
 
 
 def _path(path: AnyPath | None) -> Path | None:

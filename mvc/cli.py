@@ -1,5 +1,6 @@
 """The ``mvc`` command: parses, calls one library function, prints. Heavy imports wait inside the commands."""
 
+import errno
 import importlib.metadata
 import os
 import signal
@@ -10,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mvc.commands import bundle, demo, ledger, rules
+from mvc.commands import bundle, demo, host, ledger, recalibrate, rules, score
 from protocol import EDITION
 
 app = typer.Typer(
@@ -42,9 +43,12 @@ def options(
 app.command("demo")(demo.demo)
 app.command("init")(bundle.init)
 app.command("declare")(bundle.declare)
+app.command("recalibrate")(recalibrate.recalibrate)
 app.command("check")(bundle.check)
 app.command("submit")(bundle.submit)
+app.command("score")(score.score)
 app.command("rules")(rules.rules)
+app.add_typer(host.app)
 app.add_typer(ledger.app)
 
 
@@ -58,12 +62,30 @@ def main() -> NoReturn:
             typer.echo("interrupted; the ledger is whole, mvc ledger list shows what it holds", err=True)
         raise
     except Exception as error:
-        sys.exit(_our_fault(error))
+        sys.exit(_disk_refused(error) or _our_fault(error))
     sys.exit(0)
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(143)
+
+
+def _disk_refused(error: Exception) -> int:
+    """Say that the disk is full or read-only and return 2; 0 where ``error`` is something else."""
+    if not isinstance(error, OSError):
+        return 0
+    if "No usable temporary directory" in str(error):
+        said = "no temporary folder can be written; set TMPDIR to one with free space"
+    elif error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return 0
+    elif error.filename is None:  # a stream that was open already: standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python fails on it again when it ends
+        said = f"the output can't be written ({os.strerror(error.errno)}); mvc ledger list shows what was recorded"
+    else:
+        why = os.strerror(error.errno)
+        said = f"{error.filename} can't be written ({why}); free space, or set TMPDIR; nothing was recorded"
+    typer.echo(f"error: {said}", err=True)
+    return 2
 
 
 def _our_fault(error: Exception) -> int:

@@ -109,6 +109,7 @@ def show_scores(folder: Path) -> None:
         f"{intervals['level']:.0%} intervals from {intervals['resamples']} resamples of {intervals['unit']}s; "
         "several seeds: their mean, ± their standard deviation"
     )
+    out.print(f"declaration: {escape(plain(card['declared']))}")
     out.print(_legend(card["headline"]))
     spread = {(s["model"], s["calibrator"], s["metric"]): s for s in card["seed_spread"] if s["class"] is None}
     tested = [row for row in card["test"] if row["class"] is None and row["metric"] in card["headline"]]

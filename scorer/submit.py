@@ -1,10 +1,12 @@
-"""``mvc submit``: check, score, seal, record; a rejection is recorded and leaves nothing else behind."""
+"""``mvc submit``: check, score, seal, record; a rejection is recorded and leaves nothing else behind.
+
+A bundle that answers a hosted task is sealed and packed for upload instead: its host scores it.
+"""
 
 import contextlib
 import importlib.metadata
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,11 @@ from protocol import EDITION
 from protocol.findings import Outcome, Verdict
 from protocol.types import CANONICAL_FILE, MANIFEST_FILE
 from scorer.check import Examination, examine
-from scorer.ledger import Event, EventKind, Ledger, utc_now
+from scorer.ledger import Event, EventKind, Ledger, prepared, utc_now
+from scorer.packing import pack
 from submission.bundle import RECORD_FILE, Bundle, NoBundleError
 from submission.crate import build_manifest, write_manifest
-from submission.files import sha256_file
+from submission.files import made_aside, sha256_file
 from submission.writing import write_canonical_record
 
 if TYPE_CHECKING:
@@ -34,12 +37,16 @@ class SubmitError(Exception):
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a submission came to: the verdict, and, if accepted, scores, the sealed folder and the ledger's event."""
+    """What a submission came to: the verdict, and, if accepted, scores, the sealed folder and the ledger's event.
+
+    Of a hosted task there are no scores, but ``upload``, the zip for its host.
+    """
 
     verdict: Verdict
     scores: "Scores | None" = None
     folder: Path | None = None
     event: Event | None = None
+    upload: Path | None = None
 
 
 def submit(
@@ -50,7 +57,7 @@ def submit(
     out: Path | None = None,
     progress: Progress = lambda step: None,
 ) -> Outcomes:
-    """Check the bundle at ``path``, score it, seal it and append it to ``ledger``.
+    """Check the bundle at ``path``, score it (but for a hosted task), seal it and append it to ``ledger``.
 
     A folder is sealed in place; a zip, or a record from elsewhere, into a new folder of its own (``out``, else beside
     the bundle). A rejected bundle is only recorded. Everything is made aside, then recorded, then moved into place:
@@ -63,12 +70,12 @@ def submit(
         verdict = examination.verdict
         if not verdict.accepted:
             return Outcomes(verdict, event=_record_rejection(verdict, ledger) if verdict.rejecting else None)
+        place, new = _place(examination, path, record, out)
+        if examination.records[0].hosted:
+            return _packed(examination, place, new, record, ledger, progress)
         progress("preparing the metrics (longer the first time after an installation)")
         from scorer.outputs import METRICS_FILE, RESULTS, write_results  # not needed for a rejection
 
-        if examination.records[0].hosted:
-            raise SubmitError("the task is hosted and its test labels are hidden: only its host can score it")
-        place, new = _place(examination, path, record, out)
         with _aside(place.parent if new else place) as stage:
             with Ledger.open(ledger):
                 pass  # a ledger that can't be used is said before the work, not after it
@@ -79,7 +86,7 @@ def submit(
             written = _seal(examination, stage, RESULTS)
             progress("recording")
             payload = {**_payload(verdict), "outputs": {name: sha256_file(stage / name) for name in written}}
-            metrics = pq.read_table(stage / METRICS_FILE, partitioning=None)
+            metrics = prepared(pq.read_table(stage / METRICS_FILE, partitioning=None))  # others may wait for the ledger
             with Ledger.open(ledger) as opened:
                 event = opened.append(
                     EventKind.ACCEPTED,
@@ -90,6 +97,41 @@ def submit(
                 )
             _move(stage, place, written, new)
         return Outcomes(verdict, scores, place, event)
+
+
+def _packed(
+    examination: Examination, place: Path, new: bool, record: Path | None, ledger: Path, progress: Progress
+) -> Outcomes:
+    """Seal a bundle without scores, and zip it beside its folder for the host."""
+    verdict = examination.verdict
+    upload = place.resolve().parent / f"{examination.records[1].submission_id}.zip"
+    if examination.bundle.archive is not None and upload == examination.bundle.archive.resolve():
+        upload = upload.with_name(f"{upload.stem}-sealed.zip")  # what was given is left alone
+    with _aside(upload.parent) as stage:
+        with Ledger.open(ledger):
+            pass
+        progress("sealing")
+        inside, again, packed = stage / "bundle", stage / "again", stage / upload.name
+        for folder in (inside, again):
+            folder.mkdir()
+        _copy_bundle(examination, record, inside)
+        written = _seal(examination, inside, ())
+        problems = pack(inside, (*examination.bundle.files, *written), packed, again)
+        if problems:
+            said = "; ".join(f"{p.where}: {p.saw}, wanted {p.wanted}" for p in problems)
+            raise SubmitError(f"nothing was recorded: a zip of this bundle would be refused ({said})")
+        progress("recording")
+        made = {"sha256": sha256_file(packed), "bytes": packed.stat().st_size}
+        with Ledger.open(ledger) as opened:
+            event = opened.append(
+                EventKind.SEALED,
+                submission=verdict.submission,
+                task=verdict.task,
+                payload={**_payload(verdict), "upload": made},
+            )
+        _move(inside, place, written, new)
+        _move(stage, upload.parent, (upload.name,), False)
+    return Outcomes(verdict, folder=place, event=event, upload=upload)
 
 
 def _record_rejection(verdict: Verdict, ledger: Path) -> Event:
@@ -132,13 +174,17 @@ def _place(examination: Examination, path: Path, record: Path | None, out: Path 
 @contextlib.contextmanager
 def _aside(folder: Path) -> Iterator[Path]:
     """A temporary folder in ``folder``, so that what is made there can be moved into place at once."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        made = tempfile.TemporaryDirectory(dir=folder, prefix=".mvc-")
-    except OSError as error:
-        raise SubmitError(f"{folder} can't be written ({error.strerror}); give --out FOLDER") from None
-    with made as name:
-        yield Path(name)
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stage = stack.enter_context(made_aside(folder))
+        except OSError as error:
+            raise SubmitError(f"{folder} can't be written ({error.strerror}); give --out FOLDER") from None
+        try:
+            yield stage
+        except OSError as error:
+            said = os.strerror(error.errno) if error.errno else str(error)
+            raise SubmitError(f"nothing was recorded: {folder} can't be written ({said}); give --out FOLDER") from None
 
 
 def _copy_bundle(examination: Examination, record: Path | None, stage: Path) -> None:

@@ -134,13 +134,18 @@ def submit(
     event = None if outcome.event is None else {"seq": outcome.event.seq, "digest": outcome.event.digest}
     if as_json:
         folder = None if outcome.folder is None else str(outcome.folder)
+        upload = None if outcome.upload is None else str(outcome.upload)
         document = {**outcome.verdict.to_dict(), "folder": folder, "ledger": str(place), "event": event}
+        document["upload"] = upload
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         if outcome.scores is not None and outcome.folder is not None:
             show_scores(outcome.folder)
         recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
-        show_verdict(outcome.verdict, recorded, outcome.folder)
+        if outcome.upload is not None:
+            size = outcome.upload.stat().st_size / 1e6
+            recorded += f"\nto upload to the host, who scores it: {outcome.upload} ({size:.1f} MB)"
+        show_verdict(outcome.verdict, recorded, None if outcome.upload is not None else outcome.folder)
     raise typer.Exit(outcome.verdict.exit_code)
 
 

@@ -59,11 +59,11 @@ class MVC003(Rule):
 
 
 class MVC004(Rule):
-    """A file is larger than a submission can be"""
+    """A file, or the submission, is larger than it can be"""
 
     slug = "too-large"
     why = "A scorer that can be filled up can be broken."
-    mend = "Send the rows that the record declares and nothing else."
+    mend = "Send the rows that the record declares and nothing else, and declare no more runs than the task allows."
 
     @staticmethod
     def check(problems: Problems) -> Result:
@@ -152,10 +152,13 @@ class MVC011(Rule):
 
     slug = "task-mismatch"
     why = "Results are set side by side only within one task."
-    mend = "Name the task of task.yaml, with its digest or without one."
+    mend = "Use the host's task.yaml as it is, and name it in the record, with its digest or without one."
 
     @staticmethod
-    def check(task: Task, record: Submission) -> Result:
+    def check(task: Task, record: Submission, problems: Problems) -> Result:
+        another = findings_for("task-mismatch", problems)
+        if another:
+            return another
         if record.task.name != task.name:
             return [Finding(where="submission.yaml: task.name", saw=record.task.name, wanted=task.name)]
         if record.task.sha256 not in (None, task.digest):

@@ -12,7 +12,7 @@ from protocol.submission import Artefact, Submission
 from protocol.tables import PERSONAL_NAMES, bare
 
 PERSONAL_VALUES = {
-    "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+\.[\w.]{2,}"),
+    "an e-mail address": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]{2,}"),
     "a DICOM UID": re.compile(r"(?<![\d.])[0-2](?:\.(?:0|[1-9]\d*)){5,}(?![\d.])"),
     "GPS coordinates": re.compile(r"(?<![\d.])-?\d{1,2}\.\d{4,}\s*[,;]\s*-?\d{1,3}\.\d{4,}"),
 }

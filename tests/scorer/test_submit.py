@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from protocol.canonical import sha256_hex
 from protocol.findings import Status
 from protocol.types import Kind
+from scorer.check import check
 from scorer.ledger import EventKind, Ledger, LedgerBusy
 from scorer.results import read_metrics
 from scorer.submit import SubmitError, submit
@@ -250,15 +252,47 @@ def test_the_bootstrap_resamples_the_unit_of_the_task(tmp_path: Path) -> None:
     assert {row.n_patients == row.n_images for row in read_metrics(folder / "results" / "metrics.parquet")} == {True}
 
 
-def test_a_hosted_task_is_not_scored_here(tmp_path: Path) -> None:
-    draft = quick()
+def hosted(draft: Draft) -> Draft:
+    """``draft`` as an answer to a hosted task."""
     draft.task["truth_sha256"] = "0" * 64
     hidden = pl.when(pl.col("split").is_in(["test", "external"])).then(None).otherwise(pl.col("label"))
     draft.splits = draft.splits.with_columns(label=hidden)
+    return draft
+
+
+def test_a_hosted_task_is_sealed_for_upload(tmp_path: Path) -> None:
+    folder = write(hosted(quick()), tmp_path / "mine")
+    before = {path.name for path in folder.iterdir()}
+    outcome = submit(folder, ledger=tmp_path / "mvc.duckdb")
+    assert outcome.verdict.status is Status.ACCEPTED
+    assert outcome.scores is None
+    assert outcome.upload == tmp_path / "example-1.zip"
+    assert {path.name for path in folder.iterdir()} == before | {"submission.json", "ro-crate-metadata.json"}
+    assert verify_manifest(folder) == ()
+    assert check(outcome.upload).accepted
+    with zipfile.ZipFile(outcome.upload) as archive:
+        assert set(archive.namelist()) == {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    first = outcome.upload.read_bytes()
+    with Ledger.open(tmp_path / "mvc.duckdb", read_only=True) as ledger:
+        (event,) = ledger.events()
+        assert event.kind is EventKind.SEALED
+        assert event.payload["upload"] == {"sha256": sha256_hex(first), "bytes": len(first)}
+        assert ledger.verify() == ()
+    again = submit(tmp_path / "example-1.zip", ledger=tmp_path / "mvc.duckdb", out=tmp_path / "again")
+    assert again.upload == tmp_path / "example-1-sealed.zip"
+    assert again.upload.read_bytes() == (tmp_path / "example-1.zip").read_bytes() == first
+
+
+def test_a_bundle_that_no_host_would_unpack_is_not_sealed(tmp_path: Path) -> None:
+    draft = hosted(quick())
+    draft.files["code.zip"] = b"not looked into"
+    draft.record["release"]["code"] = {"file": "code.zip"}
     folder = write(draft, tmp_path / "mine")
-    with pytest.raises(SubmitError, match="the task is hosted"):
+    before = {path.name for path in folder.iterdir()}
+    with pytest.raises(SubmitError, match="an archive in the archive"):
         submit(folder, ledger=tmp_path / "mvc.duckdb")
-    assert not (folder / "results").exists()
+    assert {path.name for path in folder.iterdir()} == before
+    assert not (tmp_path / "example-1.zip").exists()
 
 
 def _empty(folder: Path) -> None:
