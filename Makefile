@@ -2,14 +2,25 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 60
+WORKERS ?= 2
 
-.PHONY: demo test check format rules clean
+.PHONY: demo test soak fuzz check format rules clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/mvc demo --dir mvc-demo --force
 
 test: $(VENV)/all.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+# What `make test` samples, in full: 200 kills and 40 submits at once, every hostile input in the real decoding process.
+soak: $(VENV)/all.stamp
+	MVC_SOAK=1 MVC_MUSEUM=all $(BIN)/python -m pytest -s tests/scorer/test_ledger_fire.py $(wildcard tests/museum)
+
+# Looks for inputs that break a promise, FUZZ_SECONDS for each target; what it finds stays in tests/fuzz/corpus.
+fuzz: $(VENV)/all.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
 check: $(VENV)/all.stamp
 	$(BIN)/ruff check .
