@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -13,12 +13,16 @@ from pydantic import TypeAdapter, ValidationError
 from protocol.declaration import Declaration
 from protocol.facts import Problem
 from protocol.submission import Printed, Waiver
-from protocol.types import ColumnName, FileName, Name, Record, Sha256
+from protocol.types import ColumnName, FileName, Name, PublicKey, Record, Sha256
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_NODES = 50_000
 MAX_PROBLEMS = 50
+MAX_VALUES = 200_000  # of a JSON document (a lock spells out the defaults that its record leaves out)
+MAX_NUMBERS = 4_000_000  # of a JSON list of records: fitted parameters
+MAX_PART = 10_000  # of one record of such a list, runs of numbers not counted
+MAX_COLONS = 10  # of a YAML scalar other than text: a number such as 1:1:1:... costs the square of its length
 MAX_INTEGER = 10**15  # canonical JSON carries whole numbers below 2**53
 
 ALIAS = "write the value out (PyYAML: Dumper.ignore_aliases)"
@@ -113,8 +117,11 @@ def _plain(node: Any, loader: Any) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, loader) for item in node.value]
     try:
+        if node.value.count(":") > MAX_COLONS and not node.tag.endswith(":str"):
+            raise ValueError("no number that anyone writes")
         value = loader.construct_object(node)
-    except (ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError):  # a tag that its text does not fit
+    # a tag that its text does not fit
+    except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, yaml.YAMLError):
         raise RecordError(f"line {line}: {node.value[:50]!r} can't be read as {node.tag.rsplit(':', 1)[-1]}") from None
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise RecordError(f"line {line}: a whole number of more than 15 digits; quote it if it is text")
@@ -125,8 +132,13 @@ def _plain(node: Any, loader: Any) -> Any:
     raise RecordError(f"line {line}: {node.value[:50]!r} is read as {type(value).__name__}; quote it if it is text")
 
 
-def load_json(text: str) -> Any:
-    """The JSON document in ``text``; RecordError for bad syntax, doubled keys, NaN or deep nesting."""
+def load_json(text: str, values: int = MAX_VALUES) -> Any:
+    """The JSON document in ``text``.
+
+    RecordError for bad syntax, doubled keys, NaN, more than 20 levels or more than ``values`` values.
+    """
+    if text.count(",") > values:  # before anything is built; commas in texts count too
+        raise RecordError(f"more than {values} values")
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in items}) != len(items):
@@ -146,18 +158,35 @@ def load_json(text: str) -> Any:
         return value if value - value == 0 else constant(digits[:20])
 
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_int=whole, parse_float=real)
+        document = json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_int=whole, parse_float=real)
     except json.JSONDecodeError as error:
         raise RecordError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
         raise RecordError("nested too deeply") from None
+    _weight(document)
+    return document
+
+
+def _weight(document: Any) -> int:
+    """How many values there are, a list of nothing but numbers being one; RecordError for more than 20 levels."""
+    count, level = 0, [document]
+    for _ in range(MAX_DEPTH + 1):
+        count += len(level)
+        lists = [value for value in level if isinstance(value, list)]
+        parts = [item for value in lists if not {*map(type, value)} <= {float, int} for item in value]
+        level = parts + [item for value in level if isinstance(value, dict) for item in value.values()]
+        if not level:
+            return count
+    raise RecordError(f"more than {MAX_DEPTH} levels")
 
 
 def parse_record(adapter: TypeAdapter[T], data: bytes, file: str) -> tuple[T | None, tuple[Problem, ...]]:
     """Read ``data`` (JSON where the name ends in .json or .lock, else YAML) into a model, with every problem found."""
-    document: Any = None
     try:
-        document = _document(data, file)
+        listed = adapter.core_schema["type"] == "tuple"
+        document = _document(data, file, MAX_NUMBERS if listed else MAX_VALUES)
+        if listed and isinstance(document, list):
+            return _parse_parts(adapter, document, file)
         return adapter.validate_json(json.dumps(document)), ()
     except UnicodeDecodeError:
         return None, (_invalid(file, "bytes that are not UTF-8", "UTF-8 text"),)
@@ -167,10 +196,25 @@ def parse_record(adapter: TypeAdapter[T], data: bytes, file: str) -> tuple[T | N
         return None, (_invalid(file, "nested too deeply", "a plain document"),)
     except ValidationError as error:
         root = None if _is_json(file) else yaml.compose(data.decode(), Loader=_Loader)
-        problems = _problems(error.errors(include_url=False), document, root, adapter.json_schema(), file)
-        more = len(problems) - MAX_PROBLEMS
-        tail = (_invalid(file, f"{more} more problems", "none"),) if more > 0 else ()
-        return None, (*problems[:MAX_PROBLEMS], *tail)
+        return None, _problems(error.errors(include_url=False), document, root, adapter.json_schema(), file)
+
+
+def _parse_parts(adapter: TypeAdapter[T], document: list[Any], file: str) -> tuple[T | None, tuple[Problem, ...]]:
+    """A list of records, each by itself: one that is wrong throughout costs no more than its first problems."""
+    parts: list[Any] = []
+    details: list[Any] = []
+    for index, item in enumerate(document):
+        if _weight(item) > MAX_PART:
+            raise RecordError(f"item {index + 1} has more than {MAX_PART} values beside lists of numbers")
+        try:
+            parts += cast(Sequence[Any], adapter.validate_json(json.dumps([item])))
+        except ValidationError as error:
+            details += [{**d, "loc": (index, *d["loc"][1:])} for d in error.errors(include_url=False)]
+            if len(details) > MAX_PROBLEMS:
+                break
+    if details:
+        return None, _problems(details, document, None, adapter.json_schema(), file)
+    return cast(T, tuple(parts)), ()
 
 
 def claimed_name(data: bytes, file: str, key: str) -> str:
@@ -182,11 +226,11 @@ def claimed_name(data: bytes, file: str, key: str) -> str:
         return ""
 
 
-def _document(data: bytes, file: str) -> Any:
+def _document(data: bytes, file: str, values: int = MAX_VALUES) -> Any:
     if not data.strip():
         raise RecordError("the file is empty")
     text = data.decode("utf-8")
-    return load_json(text) if _is_json(file) else load_yaml(text)
+    return load_json(text, values) if _is_json(file) else load_yaml(text)
 
 
 def _is_json(file: str) -> bool:
@@ -197,13 +241,19 @@ def _invalid(where: str, saw: str, wanted: str) -> Problem:
     return Problem("record-invalid", where, saw, wanted)
 
 
-def _problems(details: Sequence[Any], document: Any, root: Any, schema: Any, file: str) -> list[Problem]:
-    """One problem a place: what the parts of a union say is joined, what only follows from a deeper one is left out."""
+def _problems(details: Sequence[Any], document: Any, root: Any, schema: Any, file: str) -> tuple[Problem, ...]:
+    """One problem a place: what the parts of a union say is joined, what only follows from a deeper one is left out.
+
+    After the first fifty they are only counted.
+    """
     places: dict[tuple[str | int, ...], list[Any]] = {}
     for detail in details:
         places.setdefault(_path(detail, document), []).append(detail)
-    deepest = [path for path in places if not any(other[: len(path)] == path for other in places if other != path)]
-    return [_problem(path, places[path], root, schema, file) for path in deepest]
+    above = {path[:length] for path in places for length in range(len(path))}
+    deepest = [path for path in places if path not in above]
+    problems = [_problem(path, places[path], root, schema, file) for path in deepest[:MAX_PROBLEMS]]
+    more = len(deepest) - MAX_PROBLEMS
+    return (*problems, *((_invalid(file, f"{more} more problems", "none"),) if more > 0 else ()))
 
 
 def _path(detail: Any, document: Any) -> tuple[str | int, ...]:
@@ -309,6 +359,7 @@ def _patterns() -> dict[str, str]:
     words = (
         (Name, "1 to 100 letters, digits, . _ + -, without blanks, the first a letter or digit"),
         (Sha256, "a SHA-256: 64 lower-case hex characters"),
+        (PublicKey, "a raw Ed25519 public key: 64 lower-case hex characters"),
         (ColumnName, "up to 64 letters, digits and _, the first a letter"),
         (FileName, f"{file}, the first no . - or /"),
         (Printed, "a number as text, such as '0.123' or '12.3%', of at most 12 decimals"),

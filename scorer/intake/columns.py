@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from protocol.facts import Problem
+from protocol.findings import MAX_SAMPLES
 from protocol.tables import OUTCOME_NAMES, PERSONAL_NAMES, PREDICTIONS_TEXT, SPLITS_OPTIONAL, bare, split_columns
 from protocol.task import Task
 
 # Names that pandas gives to an index, in Parquet and when a CSV is read back.
+MAX_NAME = 200
+MAX_FURTHER = 200  # columns beside the protocol's own
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
 
 
@@ -34,6 +37,18 @@ def colliding(names: Sequence[str], file: str) -> tuple[Problem, ...]:
         Problem("duplicate-or-colliding-columns", f"{file}: {same[0]}", " and ".join(same), "one column", len(same))
         for same in groups.values()
         if len(same) > 1
+    )
+
+
+def too_many(names: Sequence[str], task: Task, file: str) -> tuple[Problem, ...]:
+    """More columns than a table of ``task`` can have, or names that are too long to be compared."""
+    most = 2 * len(task.classes) + MAX_FURTHER
+    if len(names) > most:
+        return (Problem("wrong-columns", file, f"{len(names)} columns", f"at most {most}"),)
+    long = [name for name in names if len(name) > MAX_NAME]
+    return tuple(
+        Problem("wrong-columns", f"{file}: {name[:40]}…", f"a name of {len(name)} characters", f"at most {MAX_NAME}")
+        for name in long[:MAX_SAMPLES]
     )
 
 

@@ -22,7 +22,7 @@ from protocol.tables import PREDICTIONS_TEXT, predictions_schema, splits_schema
 from protocol.task import Task
 from scorer.intake import NULL
 from scorer.intake.columns import Columns, at, predictions_columns, splits_columns
-from scorer.intake.opening import PERCENT, Refused, open_table
+from scorer.intake.opening import PERCENT, Refused, Room, no_limit, open_table
 from scorer.intake.validating import validate
 
 MAX_TEXT = 200
@@ -39,14 +39,16 @@ class Decoded:
     notes: tuple[str, ...] = ()
 
 
-def decode_splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int) -> Decoded:
-    """Decode ``splits.parquet``."""
-    return _guarded(lambda: _splits(source, file, task, patient_ids, max_rows), file)
+def decode_splits(
+    source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int, room: Room = no_limit
+) -> Decoded:
+    """Decode ``splits.parquet``; ``room`` is told how much is about to be read."""
+    return _guarded(lambda: _splits(source, file, task, patient_ids, max_rows, room), file)
 
 
-def decode_predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -> Decoded:
-    """Decode ``predictions.parquet`` (or CSV, by the file's name)."""
-    return _guarded(lambda: _predictions(source, file, task, max_rows), file)
+def decode_predictions(source: BinaryIO, file: str, task: Task, max_rows: int, room: Room = no_limit) -> Decoded:
+    """Decode ``predictions.parquet`` (or CSV, by the file's name); ``room`` is told how much is about to be read."""
+    return _guarded(lambda: _predictions(source, file, task, max_rows, room), file)
 
 
 def _guarded(work: Callable[[], Decoded], file: str) -> Decoded:
@@ -63,8 +65,8 @@ def _guarded(work: Callable[[], Decoded], file: str) -> Decoded:
         return Decoded(None, problems=(Problem("unreadable-file", file, first, "a whole, readable table"),))
 
 
-def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int) -> Decoded:
-    names, read = open_table(source, file, max_rows)
+def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows: int, room: Room) -> Decoded:
+    names, read = open_table(source, file, task, max_rows, room)
     columns = splits_columns(names, task, file, patient_ids)
     if columns.problems:
         raise Refused(*columns.problems)
@@ -81,8 +83,8 @@ def _splits(source: BinaryIO, file: str, task: Task, patient_ids: bool, max_rows
     return Decoded(None if problems else facts, arrays, values, tuple(problems))
 
 
-def _predictions(source: BinaryIO, file: str, task: Task, max_rows: int) -> Decoded:
-    names, read = open_table(source, file, max_rows)
+def _predictions(source: BinaryIO, file: str, task: Task, max_rows: int, room: Room) -> Decoded:
+    names, read = open_table(source, file, task, max_rows, room)
     columns = predictions_columns(names, task, file)
     if columns.problems:
         raise Refused(*columns.problems)
@@ -130,6 +132,9 @@ def _plain(column: pa.ChunkedArray, text: bool) -> pa.ChunkedArray:
         return column.unify_dictionaries()
     if text and (pa.types.is_large_string(kind) or pa.types.is_dictionary(kind) or kind == pa.string_view()):
         return column.cast(pa.string())
+    if pa.types.is_decimal(kind) and kind.bit_width > 128:
+        narrow = pa.scalar(0, pa.decimal128(38, 0))  # refused like any decimal; polars has no wider ones
+        return pa.chunked_array([pa.repeat(narrow, len(column))])
     if pa.types.is_null(kind):
         return column.cast(pa.string() if text else pa.int64())
     if pa.types.is_integer(kind) and not text:
@@ -283,7 +288,7 @@ def write(decoded: Decoded, name: str, folder: Path) -> dict[str, Any]:
     """Write arrays and distinct values of the table ``name`` below ``folder``; return the JSON-ready rest."""
     if decoded.table is not None:
         for column, array in decoded.arrays.items():
-            np.save(folder / f"{name}.{column}.npy", array, allow_pickle=False)
+            _save(folder / f"{name}.{column}.npy", array)
         for column, distinct in decoded.values.items():
             (folder / f"{name}.{column}.json").write_text(json.dumps(list(distinct)), encoding="utf-8")
     return {
@@ -293,3 +298,10 @@ def write(decoded: Decoded, name: str, folder: Path) -> dict[str, Any]:
         "problems": [vars(problem) for problem in decoded.problems],
         "notes": list(decoded.notes),
     }
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    """Write ``array`` as ``numpy.save`` does, but a full disk keeps its error number, which numpy loses."""
+    with path.open("wb") as sink:
+        np.lib.format.write_array_header_1_0(sink, np.lib.format.header_data_from_array_1_0(array))
+        sink.write(np.ascontiguousarray(array).data)

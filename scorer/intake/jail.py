@@ -1,9 +1,11 @@
 """Starts the decoding process for a bundle and takes back what it wrote, trusting none of it."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence, Set
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.facts import Problem, Table
+from scorer.intake import DISK_REFUSED
 from submission.bundle import Bundle
 
 CHILD = Path(__file__).with_name("child.py")
@@ -22,6 +25,10 @@ MEMORY = 8 << 30
 DISK = 16 << 30
 SECONDS = 600
 MAX_RESULT = 64 << 20
+# Few threads and no memory reserved ahead: the limit on address space is then one on memory.
+FRUGAL = {
+    "POLARS_MAX_THREADS": "2", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,10 @@ class Intake:
 
 
 def decode(bundle: Bundle, folder: Path) -> Intake:
-    """Decode the tables of ``bundle`` into the empty ``folder`` in a process of its own."""
+    """Decode the tables of ``bundle`` into the empty ``folder`` in a process of its own.
+
+    Raises OSError where the disk of ``folder`` is full: no offence of the bundle.
+    """
     if bundle.task is None or bundle.record is None:
         return Intake()
     names = {"splits": bundle.record.splits.file, "predictions": bundle.predictions}
@@ -74,11 +84,14 @@ def decode(bundle: Bundle, folder: Path) -> Intake:
         changed = set()
         for table, file in wanted.items():
             try:  # opened once, here, without following links: the child is handed this very file
-                fd = os.open(bundle.root / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(bundle.root / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
                 changed.add(table)
                 continue
             stack.callback(os.close, fd)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                changed.add(table)
+                continue
             opened[table] = {"fd": fd, "file": file}
         job = {
             "task": bundle.task.model_dump(mode="json"),
@@ -105,7 +118,7 @@ def _digest(fd: int) -> str:
 
 def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
     """Run the child; '' when it ended well, else what stopped it."""
-    environment = {"PATH": os.defpath, "POLARS_MAX_THREADS": "2", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **FRUGAL}
     try:
         done = subprocess.run(
             [sys.executable, "-I", str(CHILD)],
@@ -121,6 +134,8 @@ def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
         return f"no end after {SECONDS} seconds"
     if done.returncode < 0:
         return f"signal {-done.returncode}"
+    if done.returncode == DISK_REFUSED:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), job["folder"])
     if done.returncode > 0:
         if os.environ.get("MVC_DEBUG"):
             sys.stderr.write(done.stderr.decode(errors="replace"))

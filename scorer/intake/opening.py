@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 import pyarrow as pa
@@ -11,10 +11,22 @@ import pyarrow.parquet as pq
 
 from protocol.facts import Problem
 from protocol.findings import MAX_SAMPLES
-from scorer.intake.columns import at, colliding, is_csv, kind_wanted
+from protocol.task import Task
+from scorer.intake.columns import at, colliding, is_csv, kind_wanted, too_many
 
 PERCENT = "looks like percent: divide by 100"
+MAX_GROUPS = 1000  # row groups of a Parquet file, and one more per so many rows
+MAX_CHUNKS = 1_000_000  # columns times row groups
+MAX_VALUE = 804  # bytes of a stored value: 200 characters of text and their length
+SLACK = 4 << 20  # bytes of a column chunk beside its values
+HEADER = 1 << 20  # bytes of the first line of a CSV file
+BLOCK = 4 << 20
 Reader = Callable[[list[str], set[str]], pa.Table]
+Room = Callable[[int, int], None]
+
+
+def no_limit(rows: int, columns: int) -> None:
+    """Room for any table: what is told where nothing limits the process."""
 
 
 class Refused(Exception):
@@ -25,8 +37,13 @@ class Refused(Exception):
         self.problems = problems
 
 
-def open_table(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], Reader]:
-    """Column names and a function that reads columns; raises Refused before anything large is read."""
+def open_table(
+    source: BinaryIO, file: str, task: Task, max_rows: int, room: Room = no_limit
+) -> tuple[list[str], Reader]:
+    """Column names and a function that reads columns; raises Refused before anything large is read.
+
+    ``room`` is told how many rows and columns are about to be read.
+    """
     head = source.read(4)
     source.seek(0)
     if not head:
@@ -34,26 +51,35 @@ def open_table(source: BinaryIO, file: str, max_rows: int) -> tuple[list[str], R
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise Refused(Problem("pickle-refused", file, "a pickle", "Parquet or CSV"))
     if is_csv(file):
-        names, rows, reader = _open_csv(source, file)
+        names, rows, reader = _open_csv(source, file, task, max_rows, room)
     elif head != b"PAR1":
         raise Refused(Problem("unreadable-file", file, f"no Parquet (it starts with {head!r})", "a Parquet file"))
     else:
-        names, rows, reader = _open_parquet(source, file)
+        names, rows, reader = _open_parquet(source, file, task)
     problems = colliding(names, file)
     if problems:
         raise Refused(*problems)
     if rows == 0:
         raise Refused(Problem("no-rows", file, "0 rows", "one row or more"))
     if rows > max_rows:
-        raise Refused(Problem("row-count-bomb", file, f"{rows} rows", f"at most {max_rows}, from the record"))
+        raise _too_many_rows(file, f"{rows} rows", max_rows)
+    room(rows, len(names))
     return names, reader
 
 
-def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
+def _too_many_rows(file: str, saw: str, max_rows: int) -> Refused:
+    return Refused(Problem("row-count-bomb", file, saw, f"at most {max_rows}, from the record"))
+
+
+def _open_parquet(source: BinaryIO, file: str, task: Task) -> tuple[list[str], int, Reader]:
     opened = pq.ParquetFile(source)
     names = list(opened.schema_arrow.names)
+    problems = too_many(names, task, file)
+    if problems:
+        raise Refused(*problems)
 
     def read(wanted: list[str], text: set[str]) -> pa.Table:
+        _groups(opened.metadata, file)
         nested = [field for name in wanted if pa.types.is_struct((field := opened.schema_arrow.field(name)).type)]
         if nested:
             raise Refused(*(Problem("wrong-dtype", f"{file}: {f.name}", str(f.type), "a flat column") for f in nested))
@@ -61,16 +87,46 @@ def _open_parquet(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
         strings = [n for n in wanted if n in text and pa.types.is_string(opened.schema_arrow.field(n).type)]
         source.seek(0)
         table = pq.ParquetFile(source, read_dictionary=strings).read(columns=wanted, use_threads=False)
+        if table.num_rows != opened.metadata.num_rows:
+            saw = f"{opened.metadata.num_rows} rows in the footer, {table.num_rows} in the pages"
+            raise Refused(Problem("unreadable-file", file, saw, "a footer that agrees with its pages"))
         table.validate(full=True)
         return table
 
     return names, opened.metadata.num_rows, read
 
 
-def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
-    header = source.readline(1 << 20)
+def _groups(metadata: Any, file: str) -> None:
+    """Refuse row groups that are too many, contradict the row count, or claim more bytes than their rows can have."""
+    groups, rows = metadata.num_row_groups, metadata.num_rows
+    if groups > MAX_GROUPS + rows // MAX_GROUPS or groups * metadata.num_columns > MAX_CHUNKS:
+        raise Refused(Problem("too-large", file, f"{groups} row groups", f"one per {MAX_GROUPS} rows or more"))
+    claimed = 0
+    for index in range(groups):
+        group = metadata.row_group(index)
+        claimed += group.num_rows
+        for place in range(metadata.num_columns):
+            chunk = group.column(place)
+            if not 0 <= chunk.total_uncompressed_size <= SLACK + max(0, chunk.num_values) * MAX_VALUE:
+                saw = f"{chunk.total_uncompressed_size} bytes for {chunk.num_values} values"
+                wanted = f"at most {MAX_VALUE} bytes a value"
+                raise Refused(Problem("too-large", f"{file}: {chunk.path_in_schema}", saw, wanted))
+    if claimed != rows:
+        saw = f"{rows} rows in all, {claimed} in its row groups"
+        raise Refused(Problem("unreadable-file", file, saw, "a footer that agrees with itself"))
+
+
+def _open_csv(source: BinaryIO, file: str, task: Task, max_rows: int, room: Room) -> tuple[list[str], int, Reader]:
+    header = source.readline(HEADER)
     source.seek(0)
-    listed = _header(header)
+    if len(header) == HEADER:
+        raise Refused(Problem("unreadable-file", file, f"no line end in the first {HEADER} bytes", "a line of names"))
+    listed = [""] * (header.count(b",") + 1)
+    if not too_many(listed, task, file):
+        listed = _header(header)
+    problems = too_many(listed, task, file)
+    if problems:
+        raise Refused(*problems)
     if len(listed) == 1:
         for mark, shown in ((";", ";"), ("\t", "tabs"), ("|", "|")):
             if mark in listed[0]:
@@ -79,7 +135,7 @@ def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
         return listed, 1, lambda wanted, text: pa.table({})
     options = pa.csv.ConvertOptions(column_types=dict.fromkeys(listed, pa.string()), strings_can_be_null=False)
     try:
-        table = pa.csv.read_csv(source, convert_options=options)
+        table = _rows(source, options, file, max_rows, room)
     except pa.ArrowInvalid as error:
         found = re.search(r"Expected (\d+) columns, got (\d+): (.*)", str(error))
         if found is None:
@@ -87,6 +143,9 @@ def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
         saw = f"{found[2]} values under {found[1]} column names: {found[3][:120]}"
         wanted = "a value per column, with commas between them and a point before decimals"
         raise Refused(Problem("unreadable-file", file, saw, wanted)) from None
+
+    if table.num_columns != len(listed):
+        raise Refused(Problem("unreadable-file", file, f"{table.num_columns} columns", f"{len(listed)}, as named"))
 
     def read(wanted: list[str], text: set[str]) -> pa.Table:
         columns: dict[str, pa.ChunkedArray] = {}
@@ -101,6 +160,20 @@ def _open_csv(source: BinaryIO, file: str) -> tuple[list[str], int, Reader]:
         return pa.table(columns)
 
     return listed, table.num_rows, read
+
+
+def _rows(source: BinaryIO, options: Any, file: str, max_rows: int, room: Room) -> pa.Table:
+    """All rows as text; stops where there are more than ``max_rows``."""
+    blocks: list[pa.RecordBatch] = []
+    rows = 0
+    with pa.csv.open_csv(source, pa.csv.ReadOptions(block_size=BLOCK), convert_options=options) as reader:
+        for block in reader:
+            rows += block.num_rows
+            if rows > max_rows:
+                raise _too_many_rows(file, f"more than {max_rows} rows", max_rows)
+            room(rows, 2 * block.num_columns)  # as text and as numbers
+            blocks.append(block)
+        return pa.Table.from_batches(blocks, reader.schema)
 
 
 def _header(line: bytes) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import logit
 
 from protocol.findings import Status, Verdict
 from scorer.check import check
@@ -237,7 +238,7 @@ def test_splits_may_be_a_csv_that_pandas_wrote(folder: Path) -> None:
         ("binary", lambda table: table.rename_columns([{"p_1": "p"}.get(n, n) for n in table.column_names])),
         ("binary", lambda table: table.rename_columns([{"p_1": "p_malignant"}.get(n, n) for n in table.column_names])),
         ("multilabel", lambda table: _listed(table)),
-        ("binary", lambda table: table.append_column("z_1", pa.array([0.5] * table.num_rows))),
+        ("binary", lambda table: table.append_column("z_1", pa.array(logit(table["p_1"].to_numpy().clip(1e-9, 1 - 1e-9))))),
         ("binary", lambda table: table.set_column(2, "seed", table["seed"].cast(pa.int8()))),
     ],
 )
