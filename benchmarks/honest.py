@@ -4,7 +4,7 @@
 Honest participants keep logits in single precision, fit with optimisers other than the kit's, and store probabilities
 as float64, float32 or text of 4 or 6 decimals; their fits are judged as MVC303 does, and the rows that they calibrated
 in single precision as MVC305 does. Dishonest ones fit the same family on the test labels. ``--each`` is the number of
-honest fits per family, shared over 200, 2,000 and 20,000 calibration rows (80, 16 and 4 %).
+honest fits per family, shared over 200, 2,000 and 20,000 calibration rows (90, 9 and 1 %).
 """
 
 import argparse
@@ -31,7 +31,7 @@ from scorer.verify.rows import TEST, Images
 from submission.recalibration.maps import Outputs, map_of
 
 STORES = ("float64", "float32", "decimals:6", "decimals:4")
-SIZES = {200: 0.8, 2000: 0.16, 20000: 0.04}
+SIZES = {200: 0.9, 2000: 0.09, 20000: 0.01}
 TESTED = 300
 WORDS: dict[str, dict[str, str]] = {
     "temperature": {"loss": "nll"},

@@ -119,7 +119,7 @@ def linear(z: Floats, y: Ints, rng: np.random.Generator, family: str) -> Fitted:
 
 
 def _smoothed(y: Ints) -> Floats:
-    return np.where(y == 1, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2))
+    return np.asarray(np.where(y == 1, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2)))
 
 
 def platt(z: Floats, y: Ints, rng: np.random.Generator) -> Fitted:

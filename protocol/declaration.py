@@ -48,10 +48,11 @@ def declare(task: Task, record: Submission, splits_sha256: str, declared_at: str
 
 
 def team_key(team: str) -> str:
-    """The form in which names of teams are compared: NFKC, without case, blanks collapsed."""
+    """The form in which names of teams are compared: NFKC, without case and invisible characters, blanks collapsed."""
     # folding can undo the normal form, so it is made again
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", team).casefold())
-    return " ".join(folded.split())
+    seen = "".join(c for c in folded if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf"))
+    return " ".join(unicodedata.normalize("NFKC", seen).split())
 
 
 def _differences(then: Any, now: Any, where: str) -> Iterator[str]:

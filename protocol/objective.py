@@ -22,7 +22,7 @@ NLL = ("mean negative log-likelihood", "negative log-likelihood", "nll", "log lo
 SQUARED = ("mean squared error", "squared error", "mse", "brier", "brier score", "least squares")
 ECE = re.compile(r"(?:ece|expected calibration error)(?: with (\d+) equal-(mass|width) bins)?")
 NUMBER = r"([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?)"
-RANGE = re.compile(rf"(?:temperature|t)?[ =]*(?:from |in )?[\[(]?{NUMBER}(?: to |, | - |,|-){NUMBER}[\])]?")
+RANGE = re.compile(rf"(?:temperature|t|values)?[ =]*(?:from |in )?[\[(]?{NUMBER}(?: to |, | - |,|-){NUMBER}[\])]?")
 LOSS_OF: dict[Family, Loss] = {"isotonic": "squared", "histogram": "squared"}  # all others: nll
 
 
@@ -34,7 +34,8 @@ class Objective:
     times the sum of squared slopes (intercepts are free); ``ridge_c`` is the same with 1/(2 C n) in place of ridge;
     ``odir`` (lambda, mu) adds lambda times the mean squared off-diagonal weight and mu times the mean squared
     intercept. ``smoothing`` moves the targets: ``platt`` puts (n1 + 1)/(n1 + 2) and 1/(n0 + 2) for 1 and 0, a number e
-    puts (1 - e) times the one-hot target plus e/K. ``bounds`` and ``grid`` are of the temperature; ``binning`` is also
+    puts (1 - e) times the one-hot target plus e/K. ``bounds`` and ``grid`` are of the temperature
+    (``bounds`` also of isotonic values); ``binning`` is also
     that of a histogram.
     """
 

@@ -1,8 +1,9 @@
 """``task.yaml``: the question that all submissions to a task answer (step 1)."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from protocol.canonical import digest_of
 from protocol.types import ClusteringUnit, ColumnName, Kind, Name, PublicKey, Record, Sha256, Text
@@ -24,6 +25,18 @@ class Subgroup(Record):
         if column in RESERVED or column.startswith("label_"):
             raise ValueError(f"{column} is a name of the protocol's own; call the subgroup otherwise")
         return column
+
+
+def no_subgroup(column: str, levels: Iterable[str]) -> str:
+    """Why ``column`` with ``levels`` can't be a subgroup, or '' where it can."""
+    found = tuple(levels)
+    if not found:
+        return "it holds no level"
+    try:
+        Subgroup(column=column, levels=found)
+    except ValidationError as error:
+        return error.errors()[0]["msg"].removeprefix("Value error, ")
+    return ""
 
 
 class Caps(Record):

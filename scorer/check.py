@@ -210,7 +210,9 @@ def _decoded(intake: Intake, warehouse: Warehouse) -> tuple[tuple[str, ...], War
 
 
 def _claims(bundle: Bundle, intake: Intake, warehouse: Warehouse) -> Any:
-    from scorer.claims import check_claims  # scoring is loaded only when there is something to score
-
     task, record = _records(bundle)
+    if not record.metrics.claims:
+        return ()
+    from scorer.claims import check_claims  # compiled code, loaded only where there is something to recompute
+
     return check_claims(task, record, *_decoded(intake, warehouse))

@@ -37,7 +37,7 @@ def cohort_of(task: Task, record: Submission, extras: tuple[str, ...], warehouse
     subgroups = {column: _words(_filled(found[f"g_{extras.index(column)}"], "")) for column in groups}
     return Cohort(
         image_id=_words(found["image_id"]),
-        patient=_words(found[UNIT_COLUMNS[clustering_unit(task, record)]]),
+        patient=_words(_filled(found[UNIT_COLUMNS[clustering_unit(task, record)]], "")),
         split=_words(found["split"]),
         site=_words(found["site"]),
         labels=labels if task.kind == "multilabel" else labels[:, 0],

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +17,32 @@ Predictions = Callable[[Run], NDArray[np.float64]]
 
 
 def people_of(examination: Examination) -> Cohort:
-    """The evaluated images in the order of their ids, by patient (by image where patients are unavailable).
+    """The evaluated images in the order of their ids, by patient (by image where the split file has none).
 
-    Whatever the task resamples, those who must not be told apart are patients. Labels are those of the split file.
+    Whatever the task resamples and the record says of patients, those who must not be told apart are the patients of
+    the split file. Subgroups are in the order of their names: what is withheld follows from content alone, since the
+    same content in another arrangement is scored for free. Labels are those of the split file.
     """
     task, record = examination.records
     assert examination.intake.splits is not None
     by_patient = task.model_copy(update={"clustering_unit": "patient"})
-    return cohort_of(by_patient, record, examination.intake.splits.table.extras, examination.warehouse)
+    listed = record.splits.model_copy(update={"patient_ids": "available"})
+    extras = examination.intake.splits.table.extras
+    found = cohort_of(by_patient, record.model_copy(update={"splits": listed}), extras, examination.warehouse)
+    patient = np.where(found.patient == "", found.image_id, found.patient)
+    return replace(found, patient=patient, subgroups=dict(sorted(found.subgroups.items())))
 
 
 def groups_of(examination: Examination) -> list[list[Run]]:
-    """The runs of each model with each calibrator, in the order of the record: what gets one set of public numbers."""
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in examination.records[1].runs:
-        groups.setdefault((run[0], run[2]), []).append(Run(*run))
-    return list(groups.values())
+    """The runs of each model with each calibrator: what gets one set of public numbers.
+
+    By model, the uncalibrated runs first, then by calibrator: the order decides which of two near runs is shown, so the
+    record, which is no part of the content, has no say in it.
+    """
+    groups: dict[tuple[str, bool, str], list[Run]] = {}
+    for run in _sorted([Run(*run) for run in examination.records[1].runs]):
+        groups.setdefault((run.model, run.calibrator != "none", run.calibrator), []).append(run)
+    return [groups[place] for place in sorted(groups)]
 
 
 def content_digest(examination: Examination) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from protocol import EDITION
@@ -73,7 +72,7 @@ def init_host(
     of ``splits``. Rows are sorted by ``image_id``, since their order could tell the labels. Raises HostError with every
     problem, FolderTaken, OSError as the file system does.
     """
-    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
         raise FolderTaken(f"{folder} exists and is not an empty folder")
     progress("reading the task")
     draft = read_task(task)
@@ -169,9 +168,3 @@ def _published(draft: Task, **made: str) -> dict[str, Any]:
 def _write_table(path: Path, frame: pl.DataFrame, metadata: dict[bytes, bytes]) -> None:
     table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
     pq.write_table(table.replace_schema_metadata(metadata or None), path, compression="zstd")
-
-
-def read_nonce(path: Path) -> str:
-    """The nonce in the metadata of a truth table, '' where there is none."""
-    schema: pa.Schema = pq.read_schema(path)
-    return str((schema.metadata or {}).get(NONCE, b"").decode())

@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from protocol.facts import Problem
 from protocol.findings import counted, plain
-from protocol.task import Task
+from protocol.tables import PERSONAL_NAMES, bare
+from protocol.task import Task, no_subgroup
 from protocol.types import DEVELOPMENT
 from scorer.intake import NULL
 from scorer.intake.child import SPLITS_CAP
 from scorer.intake.decode import Decoded, decode_splits
 from scorer.intake.opening import Refused, open_table
+from splits import attack
 
 HIDDEN = ("test", "external")
 IDENTIFIER = r"^[0-9a-f]{64}$"
@@ -78,6 +80,10 @@ def read_truth(path: Path, task: Task) -> Read:
             problems.append(f"{name}: {plain(column, 40)} holds {table[column].type}, wanted {kind}")
         else:
             columns[column] = series
+    for column in sorted(text - {"image_id"} & columns.keys()):
+        levels = columns[column].drop_nulls().unique().sort()
+        if wrong := no_subgroup(column, levels.filter(levels != "").to_list()):
+            problems.append(f"{name}: {plain(column, 40)} can't be a subgroup, as further columns are: {plain(wrong)}")
     return Read(None, tuple(problems)) if problems else Read(pl.DataFrame(columns).sort("image_id"))
 
 
@@ -125,6 +131,13 @@ def _splits_problems(splits: pl.DataFrame, task: Task) -> Iterator[str]:
         raw = splits.filter(~pl.col(name).str.contains(IDENTIFIER))[name].unique(maintain_order=True)
         if len(raw):
             yield f"splits: {counted(len(raw), 'identifier')} in {name} not hashed (MVC103): {_some(raw)}"
+        plain_ones = [f"{digest} = {text}" for digest, text in attack.reverse_plain_digests(splits[name]).items()]
+        if plain_ones:
+            what = f"{counted(len(plain_ones), 'identifier')} in {name} can be reversed (MVC104)"
+            yield f"splits: {what}: {_some(plain_ones, 120)}"
+    personal = [name for name in splits.columns if bare(name) in PERSONAL_NAMES]
+    if personal:
+        yield f"splits: {counted(len(personal), 'column')} of personal data (MVC704): {_some(personal)}"
     if "patient_id" in splits.columns:
         shared = splits.group_by("patient_id", maintain_order=True).agg(pl.col("split").n_unique().alias("n"))
         shared = shared.filter(pl.col("n") > 1)
@@ -138,6 +151,16 @@ def _splits_problems(splits: pl.DataFrame, task: Task) -> Iterator[str]:
     for group in task.subgroups:
         if group.column not in splits.columns:
             yield f"splits: no column {group.column}, which the task names as a subgroup (MVC603)"
+            continue
+        here = splits.filter(pl.col("split").is_in(HIDDEN)).select("split", group.column).drop_nulls()
+        unknown = sorted(set(here[group.column]) - set(group.levels))
+        absent = [level for level in group.levels if level not in set(here.filter(split="test")[group.column])]
+        for levels, what in (
+            (unknown, "that the task does not name"),
+            (absent, "of the task without an image in test"),
+        ):
+            if levels:
+                yield f"splits: {group.column}: {counted(len(levels), 'level')} {what} (MVC603): {_some(levels)}"
 
 
 def truth_problems(truth: pl.DataFrame, splits: pl.DataFrame, task: Task) -> tuple[str, ...]:
@@ -206,6 +229,6 @@ def absent_classes(labels: pl.DataFrame, task: Task) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _some(values: Any) -> str:
-    listed = [plain(value, 80) for value in list(values)[:3]]
+def _some(values: Any, width: int = 80) -> str:
+    listed = [plain(value, width) for value in list(values)[:3]]
     return ", ".join(listed) + (", …" if len(values) > len(listed) else "")

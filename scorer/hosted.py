@@ -24,7 +24,7 @@ from protocol.canonical import canonical_json
 from protocol.catalogue import headline_metrics
 from protocol.engine import Facts, run_rules
 from protocol.facts import Problem
-from protocol.findings import Outcome, RuleResult, Status, Verdict
+from protocol.findings import Outcome, RuleResult, Status, Verdict, plain
 from protocol.hosting import PublicScore, Receipt, RecordedFinding, ScoreRecord
 from protocol.rules import all_rules, facts_of
 from protocol.task import Task
@@ -120,10 +120,15 @@ def score_hosted(
     time of scoring (UTC, ISO 8601, to the second); default: SOURCE_DATE_EPOCH, else the clock. Raises HostError where
     the host's side can't be used: its text is for the host, and in the log.
     """
-    with _host_log(host, output):
+    with _host_log(None if host is not None and _lies_in(host, output) else host):
         try:
+            _apart(output, entry, {"--truth": truth, "--key": key, "--host": host})
             side = _side(truth, task, key, host, now)
-            _empty(output)
+            _empty(output, (VERDICT_FILE, SCORES_FILE, SIGNED_FILE))
+            if host is not None:
+                from scorer.outputs import RESULTS  # takes its time, and not every host asks for these
+
+                _empty(host, (HOST_FILE, *(Path(name).name for name in RESULTS)))
             try:
                 verdict, record, scores = _score(side, entry, progress)
             except HostError:
@@ -332,41 +337,58 @@ def _entry(entry: Path) -> tuple[Path, tuple[str, ...]]:
     if len(inside) == 1 and not inside[0].is_symlink():
         only = inside[0]
         if only.is_dir():
-            return only, (f"the folder {only.name} that wraps the bundle was taken off",)
+            return only, (f"the folder {plain(only.name)} that wraps the bundle was taken off",)
         if only.suffix.lower() == ".zip":
             return only, ()
     return entry, ()
 
 
-def _empty(output: Path) -> None:
-    """Make ``output`` ready: what an earlier run left there would pass for this one's."""
+def _apart(output: Path, entry: Path, kept: dict[str, Path | None]) -> None:
+    """HostError where ``output``, which participants see, holds what is ``kept`` from them or is their bundle."""
+    wrong = [
+        f"{option} {path} lies in {output}, which participants see; give --output another folder"
+        for option, path in kept.items()
+        if path is not None and _lies_in(path, output)
+    ]
+    if entry.resolve() == output.resolve():
+        wrong.append(f"--output is --input: {output}; give --output another folder")
+    if wrong:
+        raise HostError(*wrong)
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _empty(folder: Path, names: tuple[str, ...]) -> None:
+    """Make ``folder`` ready: what an earlier run left there would pass for this one's."""
     try:
-        output.mkdir(parents=True, exist_ok=True)
-        for name in (VERDICT_FILE, SCORES_FILE, SIGNED_FILE):
-            (output / name).unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise HostError(f"{output} can't be written ({error.strerror})") from None
+        raise HostError(f"{folder} can't be written ({error.strerror})") from None
 
 
 @contextlib.contextmanager
-def _host_log(host: Path | None, output: Path) -> Iterator[None]:
-    """Send the log to the host's folder, or, without one, to a terminal and nowhere else."""
-    handler: logging.Handler = logging.NullHandler()
+def _host_log(host: Path | None) -> Iterator[None]:
+    """Send the log to the host's folder, or, without one that can be written, to a terminal and nowhere else."""
+    handler: logging.Handler = logging.StreamHandler() if sys.stderr.isatty() else logging.NullHandler()
+    refused = ""
     if host is not None:
-        if host.resolve().is_relative_to(output.resolve()):
-            raise HostError(f"{host} lies in {output}, which participants see; give --host another folder")
         try:
             host.mkdir(mode=0o700, parents=True, exist_ok=True)
             host.chmod(0o700)
             handler = logging.FileHandler(host / LOG_FILE, encoding="utf-8")
         except OSError as error:
-            raise HostError(f"{host} can't be written ({error.strerror})") from None
-    elif sys.stderr.isatty():
-        handler = logging.StreamHandler()
+            refused = f"{host} can't be written ({error.strerror})"
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     propagated, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:
+        if refused:
+            log.error("%s", refused)
+            raise HostError(refused)
         yield
     finally:
         log.removeHandler(handler)

@@ -28,7 +28,18 @@ def signed_problems(ledger: Ledger, task: Task) -> tuple[str, ...]:
     found, by_number = [*_filings(events, task)], {event.seq: event for event in events}
     for event in events:
         found += _checked(event, by_number, task, key)
-    return tuple(found)
+    return (*found, *_repeated(events, task))
+
+
+def _repeated(events: tuple[Event, ...], task: Task) -> Iterator[str]:
+    """Signed events that stand twice: what was withdrawn or superseded could be brought back so."""
+    first: dict[str, int] = {}
+    for event in events:
+        envelope = event.payload.get("envelope")
+        if envelope is not None and event.payload.get("task_sha256") == task.digest:
+            seq = first.setdefault(str(envelope), event.seq)
+            if seq != event.seq:
+                yield f"event {event.seq} repeats the signed document of event {seq}"
 
 
 def _filings(events: tuple[Event, ...], task: Task) -> Iterator[str]:

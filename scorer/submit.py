@@ -107,6 +107,8 @@ def _packed(
     upload = place.resolve().parent / f"{examination.records[1].submission_id}.zip"
     if examination.bundle.archive is not None and upload == examination.bundle.archive.resolve():
         upload = upload.with_name(f"{upload.stem}-sealed.zip")  # what was given is left alone
+    if upload.is_dir():
+        raise SubmitError(f"nothing was recorded: {upload} is a folder; give --out FOLDER, a new one elsewhere")
     with _aside(upload.parent) as stage:
         with Ledger.open(ledger):
             pass

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from protocol import EDITION
 from protocol.canonical import sha256_hex
-from protocol.task import Subgroup, Task
+from protocol.findings import plain
+from protocol.task import Subgroup, Task, no_subgroup
 from scorer.check import Examination
 from scorer.host_task import HostError, read_task
 from scorer.intake import NULL
@@ -83,10 +84,12 @@ def read_truth(path: Path, task: Task) -> Truth:
         table = pq.read_table(io.BytesIO(data), partitioning=None)
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise HostError(f"{path}: no readable Parquet ({str(error).splitlines()[0][:200]})") from None
-    missing = [name for name in ("image_id", *task.label_columns) if table.column_names.count(name) != 1]
+        raise HostError(f"{path}: no readable Parquet ({plain((str(error).splitlines() or ['damaged'])[0])})") from None
+    asked = dict.fromkeys(("image_id", *task.label_columns, *table.column_names))
+    missing = [name for name in asked if table.column_names.count(name) != 1]
     if missing or table.num_rows == 0:
-        raise HostError(f"{path}: {table.num_rows} rows; wanted one column each of {', '.join(missing) or 'all'}")
+        wanted = plain(", ".join(missing)) or "all"
+        raise HostError(f"{path}: {table.num_rows} rows; wanted one column each of {wanted}")
     problems: list[str] = []
     ids = table.column("image_id").to_pylist()
     if not all(isinstance(value, str) for value in ids):
@@ -97,16 +100,23 @@ def read_truth(path: Path, task: Task) -> Truth:
     for place, name in enumerate(task.label_columns):
         labels[:, place], wrong = _labels(table.column(name), task)
         problems += [f"{path}: {name}: {text}" for text in wrong]
+    order = np.argsort(np.array(ids), kind="stable")
+    subgroups = {}
+    for name in table.column_names:
+        if name in ("image_id", *task.label_columns):
+            continue
+        levels = np.array(["" if value is None else str(value) for value in table.column(name).to_pylist()])
+        if unfit := no_subgroup(name, _levels(levels)):
+            problems.append(f"{path}: {plain(name, 40)} can't be a subgroup, as further columns are: {plain(unfit)}")
+        subgroups[name] = levels[order]
     if problems:
         raise HostError(*problems)
-    known = {"image_id", *task.label_columns}
-    order = np.argsort(np.array(ids), kind="stable")
-    subgroups = {
-        name: np.array(["" if value is None else str(value) for value in table.column(name).to_pylist()])[order]
-        for name in table.column_names
-        if name not in known
-    }
     return Truth(np.array(ids)[order], labels[order], subgroups)
+
+
+def _levels(column: NDArray[np.str_]) -> tuple[str, ...]:
+    """The known levels of a subgroup column, in order."""
+    return tuple(sorted(set(column.tolist()) - {""}))
 
 
 def _labels(column: pa.ChunkedArray, task: Task) -> tuple[NDArray[np.int64], list[str]]:
@@ -158,9 +168,7 @@ def joined(examination: Examination, truth: Truth) -> Iterator[Examination]:
             folder.mkdir()
         rest = {name: levels for name, levels in truth.subgroups.items() if name not in intake.splits.table.extras}
         splits = _with_labels(intake.splits, replace(truth, subgroups=rest), task, folders[0])
-        hidden = tuple(
-            Subgroup(column=name, levels=tuple(sorted(set(levels.tolist()) - {""}))) for name, levels in rest.items()
-        )
+        hidden = tuple(Subgroup(column=name, levels=_levels(levels)) for name, levels in rest.items())
         shift = record.shift.model_copy(update={"subgroups": (*record.shift.subgroups, *hidden)})
         bundle = replace(examination.bundle, record=record.model_copy(update={"shift": shift}))
         with Warehouse(folders[1]) as warehouse:
@@ -182,7 +190,7 @@ def _with_labels(splits: Arrays, truth: Truth, task: Task, folder: Path) -> Arra
         labels[rows] = truth.labels[place, k]
         np.save(folder / f"{splits.name}.{name}.npy", labels, allow_pickle=False)
     for name, levels in truth.subgroups.items():
-        distinct = sorted(set(levels.tolist()) - {""})
+        distinct = _levels(levels)
         codes = np.full(splits.table.rows, -1, dtype=np.int32)
         known = levels[place] != ""
         codes[rows[known]] = np.searchsorted(np.array(distinct), levels[place][known])
@@ -205,6 +213,8 @@ def _evaluated(splits: Arrays) -> NDArray[np.bool_]:
 
 def _bytes(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise HostError(f"{path} is no plain file")  # a pipe would keep us waiting
         if path.stat().st_size > MAX_TRUTH:
             raise HostError(f"{path}: more than {MAX_TRUTH} bytes")
         return path.read_bytes()

@@ -5,12 +5,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from protocol.findings import Verdict
 from protocol.types import Kind
 from tests.builders import write
 from tests.mutations.registry import Base
 from tests.referee import quick_check
+
+settings.register_profile("kit", deadline=None)  # a busy machine is no failure
+settings.load_profile("kit")
 
 
 @pytest.fixture(scope="session")

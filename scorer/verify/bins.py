@@ -1,6 +1,7 @@
 """Histogram and scaling-binning maps: are the bins those declared, and the values the means of the calibration rows?
 
-What a bin says where no calibration row lies is nobody's fit, and is not judged.
+What a bin says where no calibration row lies is nobody's fit. It refutes nothing, but it could say what the test labels
+want: only by a convention (its middle, what stands beside it, one constant) do all such bins leave a map verified.
 """
 
 import math
@@ -10,6 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from protocol.calibrators import FittedCalibrator
+from protocol.findings import counted
 from protocol.objective import Binning, Objective
 from protocol.task import Task
 from scorer.verify.boxes import Box, box_of
@@ -18,6 +20,7 @@ from scorer.verify.ranges import odds_range
 from scorer.verify.refit import EXCESS, CalibrationRows, Excess, Unverifiable, excesses
 from submission.recalibration.maps import Floats, Piecewise, RunMap, map_of
 
+EMPTY_SLACK = 1e-3  # of a convention for empty bins
 WIDTH_SLACK = 1e-6  # of an edge k/M, as printed
 
 
@@ -31,7 +34,7 @@ def binned_excesses(
     """As :func:`scorer.verify.refit.excesses`, for the two binned families."""
     if objective.binning is None:
         raise Unverifiable("the declared grid does not say which bins: write it like 15 equal-mass bins")
-    found = []
+    found, doubts = [], []
     if records[0].family == "scaling-binning":
         first = [r.model_copy(update={"family": "platt", "interpolation": None, "outside": None}) for r in records]
         found += excesses(task, first, objective, rows, precision)
@@ -41,7 +44,12 @@ def binned_excesses(
     for k, column in enumerate(run_map.columns):
         assert isinstance(column, Piecewise)
         part = "" if None in by_class else f", class {k}"
-        found += _judged(part, task, run_map, column, k, rows, box, objective)
+        try:
+            found += _judged(part, task, run_map, column, k, rows, box, objective)
+        except Unverifiable as error:
+            doubts.append(error)
+    if doubts and not found:
+        raise doubts[0]
     return found
 
 
@@ -70,7 +78,27 @@ def _judged(
     said = _edges(column.x, at, low, high, objective.binning)
     if said:
         return [Excess(part, math.inf, math.nan, math.nan, len(at), said)]
-    return _values(part, column, at, low, high, goal)
+    found = _values(part, column, at, low, high, goal)
+    if not found:
+        _look_at_empty(column, at, goal, rows.outputs.p.shape[1])
+    return found
+
+
+def _look_at_empty(column: Piecewise, at: Floats, goal: Floats, columns: int) -> None:
+    """Raise Unverifiable where the bins without a row follow no convention."""
+    empty = np.bincount(column.bins(at), minlength=len(column.y)) == 0
+    if not empty.any():
+        return
+    edges = np.concatenate(([0.0], column.x, [1.0]))
+    middle, values = (edges[:-1] + edges[1:]) / 2.0, column.y[~empty]
+    filled = np.cumsum(~empty)  # how many bins with rows stand up to each
+    before, after = values[np.maximum(filled - 1, 0)], values[np.minimum(filled, len(values) - 1)]
+    between = np.interp(middle, middle[~empty], values)
+    constants = 0.0, 0.5, 1.0, 1.0 / columns, float(goal.mean())
+    conventions = middle, before, after, between, *(np.full(len(middle), value) for value in constants)
+    if not any((np.abs(said - column.y)[empty] <= EMPTY_SLACK).all() for said in conventions):
+        bins = counted(int(empty.sum()), "bin")
+        raise Unverifiable(f"{bins} without a calibration row follow no convention: give them their middle, for one")
 
 
 def _edges(cuts: Floats, at: Floats, low: Floats, high: Floats, binning: Binning) -> str:

@@ -19,8 +19,9 @@ HALF = 2.0**-24  # spacing of the least float16
 OUTPUT = 2.0**-18  # error of a calibrated probability computed in single precision
 SHARE = 2.0**-10  # the same as a share of a small one, and of the distance to 1
 TINY = 1e-12  # below which no score tells probabilities apart
-VAGUE = 0.1  # error of a logit above which it is as good as not stored
+VAGUE = 0.02  # error of a logit above which it is as good as not stored
 COARSEST = 1e-4  # unit of printed probabilities above which a fit can hardly be told from another
+DECIMALS = (4, 5, 6)  # to which people round
 LOWEST = -700.0  # stands for the logarithm of a probability that may be as small as one likes
 
 
@@ -52,6 +53,23 @@ class Box:
 def unit_of(precision: str) -> float:
     """Absolute unit of a stored column: of its printed decimals; 0 for a float type, whose error is relative."""
     return float(10.0 ** -int(precision.removeprefix("decimals:"))) if precision.startswith("decimals:") else 0.0
+
+
+def effective(precision: Sequence[str], p: Floats) -> list[str]:
+    """The precision of columns ``p`` (N, K) as they were written: numbers rounded before they were stored as floats
+    count as printed, to 4 to 6 decimals (a column of few values may look coarser than it is)."""
+    return [_rounded(kind, p[:, k]) for k, kind in enumerate(precision)]
+
+
+def _rounded(kind: str, p: Floats) -> str:
+    if kind not in ("float32", "float64") or not len(p):
+        return kind
+    error = NEAR_ONE if kind == "float32" else 1e-15
+    for some in (p[:256], p):
+        fits = [d for d in DECIMALS if (np.abs(some - np.round(some, d)) <= error).all()]
+        if not fits:
+            return kind
+    return f"decimals:{fits[0]}"
 
 
 def near_zero(precision: str) -> float:

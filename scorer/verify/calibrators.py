@@ -12,10 +12,9 @@ from protocol.findings import MAX_SAMPLES, counted
 from protocol.objective import objective_of
 from protocol.submission import Method, Submission
 from protocol.task import Task
-from scorer.metrics import ece, ece_width
 from scorer.verify import custom, exchange
 from scorer.verify.bins import binned_excesses
-from scorer.verify.boxes import COARSEST, output_slack, unit_of
+from scorer.verify.boxes import COARSEST, effective, output_slack, unit_of
 from scorer.verify.logits import stray_logits
 from scorer.verify.refit import CalibrationRows, Excess, Unverifiable, excesses
 from scorer.verify.replay import Replay, replay
@@ -80,7 +79,7 @@ def verify(
 
     ``extras`` are the subgroup columns of the split file in order, ``precision`` is that of each stored column.
     """
-    tables, units = tables_of(task, record, extras, warehouse, precision)
+    tables, stated = tables_of(task, record, extras, warehouse, precision)
     found = _Found()
     records: dict[tuple[str, int, str], list[FittedCalibrator]] = {}
     for entry in calibrators:
@@ -90,6 +89,7 @@ def verify(
     for model in record.models:
         for seed in model.run_seeds:
             plain = tables.run(model.name, seed, "none")
+            units = {**stated, "p": effective(stated["p"], plain.outputs.p)}
             fitted_on, evaluated = tables.calibration(plain), tables.evaluated(plain)
             if record.calibration.cross_fit is None:
                 looks += _looks(plain, tables, f"model {model.name}, seed {seed}")
@@ -143,6 +143,10 @@ def _one_run(
     except UnusableMap as error:
         found.cannot(run.method.name, str(error), REFIT, REPLAY, SHIFT)
         return
+    if run_map.softmax is not None and run_map.source == "logits" and not run_map.softmax.of_differences:
+        said = "its map depends on constants in the rows of logits, which no probability shows: fit log-probabilities"
+        found.cannot(run.method.name, said, REFIT, REPLAY, SHIFT)
+        return
     if (unit := max(map(unit_of, units["p"]))) > 1.5 * COARSEST:
         said = f"probabilities are known to {unit:g} only, {COARSEST:g} is wanted"
         found.cannot(run.method.name, said, REFIT, REPLAY, SHIFT)
@@ -194,6 +198,8 @@ def _refitted(
         return
 
     def metric(q: Floats, y: NDArray[np.int64]) -> float:
+        from scorer.metrics import ece, ece_width  # compiled code, loaded only where it is asked for
+
         scheme, bins = objective.binning or ("equal-mass", 15)
         table = q[:, 0] if q.shape[1] == 1 else q
         return float((ece if scheme == "equal-mass" else ece_width)(table, y, bins=bins).value)
@@ -206,8 +212,18 @@ def _refitted(
     except Unverifiable as error:
         found.cannot(run.method.name, str(error), REFIT)
         return
+    _counted(found, run, records, rows)
     for excess in worse:
         found.offence(REFIT, run.where, excess.excess, f"{run.name}{excess.part}: {_worse(excess)}", _wanted(excess))
+
+
+def _counted(found: _Found, run: _Run, records: Sequence[FittedCalibrator], rows: CalibrationRows) -> None:
+    """Entries that say how many rows they were fitted on, and say otherwise than the released rows: a note."""
+    for entry in records:
+        n = len(rows.y) if rows.y.ndim == 1 else int((rows.y[:, entry.class_index or 0] >= 0).sum())
+        if entry.n not in (n, n * rows.outputs.p.shape[1]):  # pooled: pairs
+            saw = f"{run.name}: n {entry.n}"
+            found.notes.append(Problem(REFIT, run.where, saw, f"{n}, the labelled calibration rows"))
 
 
 def _worse(excess: Excess) -> str:

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from protocol.types import Kind
 from scorer.verify.boxes import NEAR_ONE, TINY, logit_slack, near_zero, output_slack, relative_of, unit_of
-from submission.recalibration.maps import Floats, Outputs, softmax
+from submission.recalibration.maps import LARGEST, Floats, Outputs, softmax
 
 
 def stray_logits(
@@ -23,7 +23,7 @@ def stray_logits(
     if outputs.z is None:
         return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0, dtype=np.intp)
     known = np.flatnonzero(np.isfinite(outputs.z).all(axis=1))
-    p, z = outputs.p[known], outputs.z[known]
+    p, z = outputs.p[known], outputs.z[known].clip(-LARGEST, LARGEST)
     if not len(p):
         return known, np.empty(0), known
     made = softmax(z) if kind == "multiclass" else np.asarray(expit(z))

@@ -4,8 +4,6 @@ A *part* is what one fit has of its own: all classes of a softmax map, or one co
 the rest). Its targets are numbers in [0, 1]: (N, K) for a softmax map, (N,) for a column.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -26,7 +24,6 @@ from submission.recalibration.maps import (
 )
 
 Inputs = tuple[Floats, Floats, Floats]
-SAMPLES = 9  # points of an open box at which a difference of losses is looked at
 
 
 def targets(y: NDArray[np.int64], classes: int | None, objective: Objective) -> Floats:
@@ -96,12 +93,6 @@ def column_loss_ends(column: Column, k: int, box: Box, target: Floats, objective
     if inner is not None:
         least = np.minimum(least, _loss(inner, target, objective))
     return least, greatest
-
-
-def between(lows: Any, highs: Any, open_: NDArray[np.bool_]) -> list[Any]:
-    """Points from one end of the box to the other, more of them where it is open (evenly in the logarithm)."""
-    shares = np.linspace(0.0, 1.0, SAMPLES if open_.any() else 3)
-    return [lows + share * (highs - lows) for share in shares]
 
 
 def _odds_loss(odds: Floats, target: Floats, objective: Objective) -> Floats:

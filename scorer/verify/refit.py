@@ -1,8 +1,8 @@
 """Is a calibrator what its declared objective gives on the calibration rows? (MVC303)
 
 The referee fits it again and compares the objective, not the parameters: other optimisers stop elsewhere. What was
-stored is known within its precision only, so a fit is refused only if it is worse than the referee's for every input
-that the stored ones may stand for: whoever minimised the objective on the true inputs can't be.
+stored is known within its precision only, so a fit is refused only if it is worse than the referee's for the inputs
+that the stored ones may stand for (``bounds.py``): whoever minimised the objective on the true inputs can't be.
 """
 
 import math
@@ -17,21 +17,14 @@ from protocol.findings import counted
 from protocol.objective import Objective
 from protocol.task import Task
 from protocol.types import Kind
+from scorer.verify.bounds import column_bound, softmax_bound
 from scorer.verify.boxes import Box, box_of
-from scorer.verify.losses import (
-    between,
-    column_loss_ends,
-    column_losses,
-    penalty,
-    softmax_losses,
-    targets,
-)
+from scorer.verify.losses import column_losses, penalty, softmax_losses, targets
 from submission import recalibration
-from submission.recalibration.maps import Column, Floats, Outputs, Piecewise, RunMap, SoftmaxMap, map_of
+from submission.recalibration.maps import Floats, Outputs, RunMap, map_of
 
 EXCESS = 0.01  # n x mean: what a fit's objective may exceed the best by
 APART = 1.1  # ratio of temperatures: more is no rounding to a grid; also the widest step of one that is forgiven
-MERGED = 1e-6  # scikit-learn's isotonic regression takes inputs in single precision for one within it
 PRINTED = 1e-3  # relative error of a temperature as printed
 FAR = (0.1, 10.0)  # a bound on the temperature outside of this is there for separated classes
 NO_OPTIMUM = "no finite optimum"  # what a fit says of itself under separation
@@ -96,6 +89,8 @@ def excesses(
             continue
         try:
             excess = judge.excess(mine, other)
+            if excess is None and mine.family == "isotonic":  # its best map is that of the likelihood too
+                excess = replace(judge, objective=replace(objective, loss="nll")).excess(mine, other)
             if excess is None or _within_a_step(mine, other, objective):
                 if free_judge and _apart(mine, unbound) and free_judge.excess(mine, unbound):
                     raise Unverifiable("the declared bounds or grid decide the temperature, not the calibration rows")
@@ -135,8 +130,7 @@ class _Judge:
         if own - best <= EXCESS:
             return None
         sure, likely = (
-            math.fsum(value for part in parts for value in part.least(box)) + extra[0] - extra[1]
-            for box in (self.box, self.likely)
+            math.fsum(part.least(box) for part in parts) + extra[0] - extra[1] for box in (self.box, self.likely)
         )
         if sure > EXCESS:
             return Excess(_name(mine), min(own - best, sure), own / n, best / n, n, _said(other))
@@ -160,7 +154,7 @@ class _Judge:
         pair = self.submitted.pair(self.rows.outputs.rows(chosen), k)
         both = self.submitted.columns[k], self.best.columns[k]
         own, best = (column_losses(column, pair, target, self.objective) for column in both)
-        return _Part(own, best, lambda box: _least(*both, k, box.rows(chosen), target, self.objective))
+        return _Part(own, best, lambda box: column_bound(*both, k, box.rows(chosen), target, self.objective))
 
     def _softmax_part(self) -> "_Part":
         assert self.submitted.softmax is not None
@@ -169,52 +163,16 @@ class _Judge:
         target = targets(self.rows.y, x.shape[1], self.objective)
         both = self.submitted.softmax, self.best.softmax
         own, best = (softmax_losses(scaling, x, target, self.objective) for scaling in both)
-        return _Part(own, best, lambda box: _softmax_least(*both, x, box, target, self.objective))
+        return _Part(own, best, lambda box: softmax_bound(*both, x, box, target, self.objective))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Losses of both fits, row by row, and the least differences over a box."""
+    """Losses of both fits, row by row, and the least that their differences can sum to over a box."""
 
     own: Floats
     best: Floats
-    least: Callable[[Box], Floats]
-
-
-def _least(own: Column, best: Column, k: int, box: Box, target: Floats, objective: Objective) -> Floats:
-    if isinstance(own, Piecewise) or isinstance(best, Piecewise):
-        p = np.maximum(box.p[0] - MERGED, 0.0), np.minimum(box.p[1] + MERGED, 1.0)
-        box = replace(box, p=p)
-        least, _ = column_loss_ends(own, k, box, target, objective)
-        _, greatest = column_loss_ends(best, k, box, target, objective)
-        return np.asarray(least - greatest)
-    at, up = (between(low[:, k], high[:, k], box.open) for low, high in (box.p, box.u1))
-    down = between(box.u0[1][:, k], box.u0[0][:, k], box.open)  # log(1 - p) falls where log p rises
-    differences = [
-        column_losses(own, pair, target, objective) - column_losses(best, pair, target, objective)
-        for pair in zip(at, down, up, strict=True)
-    ]
-    return np.asarray(np.min(differences, axis=0))
-
-
-def _softmax_least(
-    own: SoftmaxMap, best: SoftmaxMap, x: Floats, box: Box, target: Floats, objective: Objective
-) -> Floats:
-    """One input of a row is moved at a time: to first order the effect of all together."""
-
-    def difference(at: Floats) -> Floats:
-        return softmax_losses(own, at, target, objective) - softmax_losses(best, at, target, objective)
-
-    here = difference(x)
-    gain = np.zeros(len(x))
-    for k in range(x.shape[1]):
-        moves = []
-        for end in box.u1:
-            moved = x.copy()
-            moved[:, k] = end[:, k]
-            moves.append(difference(moved) - here)
-        gain += np.minimum(np.min(moves, axis=0), 0.0)
-    return here + gain
+    least: Callable[[Box], float]
 
 
 def _fitted(
@@ -245,7 +203,7 @@ def _bound(again: Sequence[FittedCalibrator], objective: Objective) -> bool:
     if objective.grid is not None:
         return True
     return objective.bounds is not None and any(
-        record.parameters["temperature"] in objective.bounds for record in again
+        record.parameters.get("temperature") in objective.bounds for record in again
     )
 
 
@@ -258,7 +216,7 @@ def _apart(mine: FittedCalibrator, free: FittedCalibrator) -> bool:
 def _outside(mine: FittedCalibrator, objective: Objective, n: int) -> Excess | None:
     """A temperature beyond the declared bounds, or beyond the ends of the grid, however well it fits."""
     ends = [(e[0], e[-1]) for e in (objective.bounds, objective.grid) if e is not None]
-    if not ends:
+    if not ends or "temperature" not in mine.parameters:
         return None
     low, high, t = max(e[0] for e in ends), min(e[1] for e in ends), float(mine.parameters["temperature"])  # type: ignore[arg-type]
     if low * (1.0 - PRINTED) <= t <= high * (1.0 + PRINTED):
@@ -314,6 +272,9 @@ def _on_grid(
         raise Unverifiable("a calibration error has no unique optimum; with a grid of temperatures it has")
     found = []
     for record in _ordered(records):
+        if outside := _outside(record, objective, len(rows.y)):
+            found.append(outside)
+            continue
         k = record.class_index
         outputs, y = rows.outputs, rows.y
         if submitted.kind == "multilabel":

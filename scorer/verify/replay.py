@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from scorer.verify.boxes import box_of, output_slack, slack_of
+from scorer.verify.boxes import box_of, effective, output_slack, slack_of
 from scorer.verify.ranges import range_of
 from scorer.verify.rows import EXTERNAL, TEST, Images
 from submission.recalibration.maps import (
@@ -58,20 +58,21 @@ def replay(
 ) -> Replay:
     """Apply ``run_map`` to ``inputs`` and compare with ``stored`` (N, K); ``image`` are the rows' codes."""
     expected = run_map.apply(inputs)
-    doubtful = np.flatnonzero((np.abs(stored - expected) > slack_of(precision["p"], expected)).any(axis=1))
+    written = effective(precision["p"], stored)
+    doubtful = np.flatnonzero((np.abs(stored - expected) > slack_of(written, expected)).any(axis=1))
     if not len(doubtful):
         empty = np.empty((0, stored.shape[1]))
         return Replay(doubtful, empty, empty, doubtful, 0, (), np.empty(0, dtype=bool))
     box = box_of(run_map, inputs.rows(doubtful), precision)
     low, high = range_of(run_map, box)
-    under, over = (slack_of(precision["p"], end) for end in (low, high))
+    under, over = (slack_of(written, end) for end in (low, high))
     beyond = np.maximum(low - under - stored[doubtful], stored[doubtful] - high - over)
     worst = np.nan_to_num(beyond, nan=np.inf).max(axis=1)
     order = np.argsort(-worst, kind="stable")
     order = order[worst[order] > 0]
     off = doubtful[order]
     wide = box.open & ((high - low).max(axis=1) > WIDE) & (worst <= 0)
-    slices = _slices(run_map, inputs, stored, image, images, off, output_slack(precision["p"]))
+    slices = _slices(run_map, inputs, stored, image, images, off, output_slack(written))
     kept = np.zeros(len(stored), dtype=bool)
     for _, rows in slices:
         kept |= rows

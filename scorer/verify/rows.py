@@ -51,7 +51,7 @@ class Tables:
         """The rows of a run; without any where predictions hold none of it.
 
         As they are stored: rows whose sum is off by their rounding are not divided by it, which would move them by more
-        than a unit. Logits count where every calibration, test and external row has them, known to 0.1 or better:
+        than a unit. Logits count where every calibration, test and external row has them, known to 0.02 or better:
         far from 0 their rounding could hide anything.
         """
         columns = self._task.probability_columns

@@ -37,6 +37,8 @@ Parameters = dict[str, Any]
 BINNED = ("histogram", "scaling-binning")
 NON_DECREASING = ("isotonic", "histogram")
 READS_LOGITS = ("temperature", "vector", "matrix", "platt", "scaling-binning")
+# Of several classes: a constant in a row of logits does not show in its probabilities, so no referee could check it.
+OF_DIFFERENCES = ("vector", "matrix")
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def fit(
     p = checked(p, kind)
     y = checked_labels(y, p, kind)
     objective = _fitting(family, kind, objective or DEFAULTS.get(family), metric, pooled, on)
-    z = checked_logits(logits, p) if family in READS_LOGITS and on is None else None
+    offsets = kind == "multiclass" and family in OF_DIFFERENCES
+    z = checked_logits(logits, p) if family in READS_LOGITS and on is None and not offsets else None
     source = on or ("probabilities" if family in NON_DECREASING else "log-probabilities" if z is None else "logits")
     one_vs_rest = kind == "multiclass" and family not in SOFTMAX
     shared: dict[str, Any] = {
@@ -153,7 +156,11 @@ def _fitting(
         raise ValueError(f"{family} has no off-diagonal weights for the penalty ODIR: use L2, or none")
     if objective.smoothing == "platt" and kind == "multiclass" and family in SOFTMAX:
         raise ValueError(f"Platt's targets are for two classes: {family} of more takes label smoothing, or none")
+    if family == "isotonic" and objective.bounds is not None and objective.bounds[1] > 1.0:
+        raise ValueError("bounds of isotonic regression are those of its values: within 0 to 1")
     for name in ("bounds", "grid"):
+        if name == "bounds" and family == "isotonic":
+            continue
         if getattr(objective, name) is not None and family != "temperature":
             raise ValueError(
                 f"{name} of temperatures are of the family temperature alone: leave {name} out for {family}"
@@ -205,7 +212,7 @@ def _fitted(
         cases = gather(p, part.y, part.weights, 2)
         goal = targets(cases, objective.smoothing)
         if family == "isotonic":
-            xs, ys = fit_isotonic(cases, goal)
+            xs, ys = fit_isotonic(cases, goal, objective.bounds or (0.0, 1.0))
             return {"x": xs.tolist(), "y": ys.tolist()}, True
         edges, values = fit_histogram(cases, goal, objective.binning or DEFAULT)
         return {"edges": edges.tolist(), "values": values.tolist()}, True

@@ -99,6 +99,12 @@ class SoftmaxMap:
     weights: Floats
     bias: Floats
 
+    @property
+    def of_differences(self) -> bool:
+        """True where a constant added to a row of inputs changes no output."""
+        sums = self.weights.sum(axis=1)
+        return bool(np.ptp(sums) <= 1e-9 * max(1.0, float(np.abs(sums).max())))
+
     def logits(self, x: Floats) -> Floats:
         """Calibrated logits (N, K) of inputs ``x`` (N, K)."""
         logits = np.broadcast_to(self.bias, x.shape).copy()

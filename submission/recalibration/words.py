@@ -122,7 +122,8 @@ def _smoothing(objective: Objective) -> str:
 
 def _bounds(family: Family, objective: Objective) -> str:
     if objective.bounds is not None:
-        return f"T in [{objective.bounds[0]:g}, {objective.bounds[1]:g}]"
+        name = "values" if family == "isotonic" else "T"
+        return f"{name} in [{objective.bounds[0]:g}, {objective.bounds[1]:g}]"
     if family in ("isotonic", "histogram"):
         return "values in [0, 1]"
     return {"temperature": "T > 0", "beta": "a, b >= 0"}.get(family, "none")

@@ -14,7 +14,15 @@ from tests.hosting import SPLITS, hosted_task, lock_of, receipt_of, score_record
 
 @pytest.mark.parametrize(
     "same",
-    ["first team", "First  Team", " first\tteam ", "FIRST\u00a0TEAM", "ﬁrst team", "\uff26irst team"],
+    [
+        "first team",
+        "First  Team",
+        " first\tteam ",
+        "FIRST\u00a0TEAM",
+        "ﬁrst team",
+        "\uff26irst team",
+        "first\u200b \u2060te\0am",
+    ],
 )
 def test_names_of_a_team_that_are_the_same(same: str) -> None:
     assert team_key(same) == team_key("first team")
@@ -25,7 +33,7 @@ def test_names_of_other_teams(other: str) -> None:
     assert team_key(other) != team_key("first team")
 
 
-@pytest.mark.parametrize("team", ["İstanbul ǅ ẞ", "e\u0301quipe", "ﬀ", "Σίσυφος", "①"])
+@pytest.mark.parametrize("team", ["İstanbul ǅ ẞ", "e\u0301quipe", "ﬀ", "Σίσυφος", "①", "e\u200d\u0301 \u200b x"])
 def test_the_key_of_a_key_is_itself(team: str) -> None:
     assert team_key(team_key(team)) == team_key(team)
 

@@ -12,7 +12,7 @@ import pytest
 from protocol.canonical import sha256_hex
 from protocol.types import Kind
 from scorer import host
-from scorer.host import FolderTaken, Hosted, init_host, read_nonce
+from scorer.host import NONCE, FolderTaken, Hosted, init_host
 from scorer.host_task import HostError, read_task
 from scorer.signing import load_key, public_hex
 from submission.files import sha256_file
@@ -112,7 +112,8 @@ def test_nothing_of_the_hosts_own_file_is_published_but_its_columns(files: Files
 def test_the_digest_of_the_truth_can_not_be_guessed(files: Files, tmp_path: Path) -> None:
     first = files.make()
     second = init_host(tmp_path / "second", **inputs(tmp_path))
-    nonces = [read_nonce(made.folder / "private" / "truth.parquet") for made in (first, second)]
+    tables = [pq.read_schema(made.folder / "private" / "truth.parquet") for made in (first, second)]
+    nonces = [(table.metadata or {}).get(NONCE, b"").decode() for table in tables]
     assert len(set(nonces)) == 2
     assert all(len(bytes.fromhex(nonce)) == 32 for nonce in nonces)
     assert first.task.truth_sha256 != second.task.truth_sha256
@@ -184,6 +185,14 @@ def cell(column: str, value: Any, row: pl.Expr = FIRST) -> Change:
         (lambda frame: frame.with_columns(image_id=pl.lit(1)), "truth.parquet: image_id holds int32, wanted text"),
         (lambda frame: frame.with_columns(label=1 - pl.col("label")), "truth: label differs from the split file's for"),
         (lambda frame: frame.head(0), "truth.parquet: 0 rows, wanted one row or more"),
+        (
+            lambda frame: frame.with_columns(site=pl.lit("a")),
+            "truth.parquet: site can't be a subgroup, as further columns",
+        ),
+        (
+            lambda frame: frame.with_columns(scar=pl.lit("")),
+            "truth.parquet: scar can't be a subgroup, as further columns",
+        ),
     ],
 )
 def test_a_truth_that_does_not_fit_is_said(files: Files, change: Change, told: str) -> None:
@@ -200,11 +209,21 @@ def test_a_truth_that_does_not_fit_is_said(files: Files, change: Change, told: s
         (cell("image_id", "patient 7"), "splits: 1 identifier in image_id not hashed (MVC103): patient 7"),
         (cell("patient_id", "7"), "splits: 1 identifier in patient_id not hashed (MVC103): 7"),
         (
+            cell("patient_id", sha256_hex(b"7")),
+            f'splits: 1 identifier in patient_id can be reversed (MVC104): {sha256_hex(b"7")} = sha256("7")',
+        ),
+        (lambda frame: frame.with_columns(mrn=pl.lit("8")), "splits: 1 column of personal data (MVC704): mrn"),
+        (
             lambda frame: cell("patient_id", frame["patient_id"][-1])(frame),
             "splits: 1 patient in two splits (MVC101, MVC602): ",
         ),
         (lambda frame: frame.with_columns(site=pl.lit("a")), "splits: external sites that are development sites too"),
         (lambda frame: frame.drop("sex"), "splits: no column sex, which the task names as a subgroup (MVC603)"),
+        (cell("sex", "other", LAST), "splits: sex: 1 level that the task does not name (MVC603): other"),
+        (
+            lambda frame: frame.with_columns(sex=pl.lit("male")),
+            "splits: sex: 1 level of the task without an image in test (MVC603): female",
+        ),
         (lambda frame: frame.drop("site"), "splits.parquet: site: no such column, wanted the column site"),
         (cell("split", "holdout"), "splits.parquet: split: 'holdout' in 1 row"),
         (cell("label", 5, pl.col("split") == "calib"), "label: 120 labels outside 0 to 1 (MVC108): "),
@@ -293,8 +312,11 @@ def test_only_a_new_or_empty_folder_is_used(files: Files, tmp_path: Path) -> Non
         files.make()
     assert sha256_hex((made.folder / "private" / "host.key").read_bytes()) == before
     options = inputs(tmp_path)
-    with pytest.raises(FolderTaken):
-        init_host(tmp_path / "task.yaml", **options)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    for taken in ("task.yaml", "link"):
+        with pytest.raises(FolderTaken):
+            init_host(tmp_path / taken, **options)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FolderTaken):
         init_host(tmp_path / "link", **options)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 import stat
@@ -250,10 +251,20 @@ def test_without_a_key_the_record_is_unsigned(made: HostFolder, tmp_path: Path) 
 
 def test_what_an_earlier_run_left_does_not_stay(made: HostFolder, tmp_path: Path) -> None:
     bundle = answer(small(), made, tmp_path / "bundle")
-    scored(made, bundle, tmp_path / "out")
+    scored(made, bundle, tmp_path / "out", host=tmp_path / "log")
     (bundle / "predictions.parquet").write_bytes(b"")
-    scored(made, bundle, tmp_path / "out")
+    scored(made, bundle, tmp_path / "out", host=tmp_path / "log")
     assert not (tmp_path / "out" / "scores.json").exists()
+    assert [path.name for path in (tmp_path / "log").iterdir()] == ["host.log"]
+
+
+def test_a_wrapping_folder_with_a_name_that_is_no_text(made: HostFolder, tmp_path: Path) -> None:
+    (tmp_path / "in" / os.fsdecode(b"\xff\x1b[31m")).mkdir(parents=True)
+    (tmp_path / "in" / os.fsdecode(b"\xff\x1b[31m") / "task.yaml").write_text("edition: [\n")
+    seen = scored(made, tmp_path / "in", tmp_path / "out")
+    assert seen.verdict.exit_code == 1
+    assert seen.verdict.notes[0] == r"the folder \udcff\x1b[31m that wraps the bundle was taken off"
+    assert json.loads((tmp_path / "out" / "verdict.json").read_text()) == seen.verdict.to_dict()
 
 
 # The host's faults
@@ -267,12 +278,16 @@ def test_a_host_that_is_misconfigured_raises_and_writes_nothing(made: HostFolder
         ({"key": tmp_path / "other.key"}, "not the key of the task"),
         ({"key": tmp_path / "gone.key"}, "can't be read"),
         ({"host": tmp_path / "out" / "log"}, "which participants see"),
+        ({"output": made.folder}, "truth.parquet lies in .*host.key lies in"),
+        ({"output": bundle}, "--output is --input"),
+        ({"host": made.key}, "can't be written"),
         ({"task": tmp_path / "gone.yaml"}, "no task file"),
     )
     for options, said in cases:
         with pytest.raises(HostError, match=said):
-            scored(made, bundle, tmp_path / "out", **options)
+            scored(made, bundle, options.pop("output", tmp_path / "out"), **options)
         assert not (tmp_path / "out").exists()
+    assert "verdict.json" not in {path.name for folder in (bundle, made.folder) for path in folder.iterdir()}
     with pytest.raises(HostError, match="the task names"):
         score_hosted(made.truth.with_name("cut.parquet"), bundle, tmp_path / "out", host=tmp_path / "log")
     assert "the task names" in (tmp_path / "log" / "host.log").read_text()

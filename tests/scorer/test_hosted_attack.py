@@ -94,6 +94,48 @@ def test_one_submission_of_single_flips_tells_nothing(made: HostFolder, tmp_path
     assert all(value == outside["m0", metric] for (_, metric), value in outside.items())
 
 
+def test_another_order_in_the_record_shows_nothing_else(made: HostFolder, tmp_path: Path) -> None:
+    """The same content is free, so it must not show another run or slice for being declared the other way round."""
+    draft = attacker([-1, 0])
+    other = replace(draft, record={**draft.record, "models": draft.record["models"][::-1]})
+    found = [
+        scored(made, answer(d, made, tmp_path / f"b{n}"), tmp_path / f"o{n}") for n, d in enumerate((draft, other))
+    ]
+    assert table_of(found[0].scores)["m1", "brier_binary"] is None
+    assert (tmp_path / "o0" / "scores.json").read_bytes() == (tmp_path / "o1" / "scores.json").read_bytes()
+    assert len({seen.record.content_sha256 for seen in found if seen.record is not None}) == 1
+
+
+def test_another_order_of_subgroups_shows_nothing_else(tmp_path: Path) -> None:
+    """Two columns that one patient tells apart: it is the same one of them that is withheld."""
+    draft = attacker([-1])
+    patient = draft.splits.filter(pl.col("split") == "test", pl.col("sex") == "male")["patient_id"][0]
+    gender = pl.when(pl.col("patient_id") == patient).then(pl.lit("female")).otherwise(pl.col("sex"))
+    draft.splits = draft.splits.with_columns(gender=gender)
+    groups = [{"column": name, "levels": ["female", "male"]} for name in ("sex", "gender")]
+    made = publish(draft, tmp_path / "host")
+    for n, order in enumerate((groups, groups[::-1])):
+        draft.record["shift"]["subgroups"] = order
+        seen = scored(made, answer(draft, made, tmp_path / f"b{n}"), tmp_path / f"o{n}")
+        assert seen.verdict.accepted
+        shown = {s.slice for s in seen.scores if s.slice_kind == "subgroup" and s.value is not None}
+        assert shown == {"gender=female", "gender=male"}
+    assert (tmp_path / "o0" / "scores.json").read_bytes() == (tmp_path / "o1" / "scores.json").read_bytes()
+
+
+def test_patients_are_those_of_the_split_file_whatever_the_record_says(tmp_path: Path) -> None:
+    """40 patients with two images each don't become 80 for being called unavailable."""
+    draft = attacker([-1])
+    made = publish(draft, tmp_path / "host", participant_view={"smallest_cell": 50})
+    draft.record["splits"] |= {"patient_ids": "unavailable", "patient_ids_reason": "so that cells are larger"}
+    draft.record["uncertainty"]["unit"] = "image"
+    draft.record["waivers"].append({"rule": "MVC109", "reason": "so that cells are larger"})
+    seen = scored(made, answer(draft, made, tmp_path / "bundle"), tmp_path / "out")
+    assert seen.verdict.accepted
+    assert {(s.slice, s.n_patients) for s in seen.scores if s.value is not None} == {("all", 80)}
+    assert {s.n_patients for s in seen.scores if s.value is None} == {40}
+
+
 def test_without_the_rule_single_flips_would_tell_every_label(
     made: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -364,6 +364,13 @@ def test_an_accepted_event_put_in_without_a_record_is_named(path: Path) -> None:
     assert found(path) == ("event 7 has no signed record",)
 
 
+def test_a_record_put_in_again_is_named(path: Path) -> None:
+    with Ledger.open(path) as opened:
+        rejected = opened.events()[-1]
+        opened.append("rejected", submission=rejected.submission, task=rejected.task, payload=dict(rejected.payload))
+    assert found(path) == ("event 7 repeats the signed document of event 6",)
+
+
 def test_events_of_other_tasks_and_keys_are_passed_over(path: Path) -> None:
     other = hosted_task(name="another", host_key=public_hex(OTHER_KEY))
     assert found(path, other) == ()

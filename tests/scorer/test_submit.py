@@ -283,6 +283,15 @@ def test_a_hosted_task_is_sealed_for_upload(tmp_path: Path) -> None:
     assert again.upload.read_bytes() == (tmp_path / "example-1.zip").read_bytes() == first
 
 
+def test_a_folder_in_the_place_of_the_upload_is_said_before_anything_is_recorded(tmp_path: Path) -> None:
+    folder = write(hosted(quick()), tmp_path / "mine")
+    (tmp_path / "example-1.zip").mkdir()
+    with pytest.raises(SubmitError, match=r"nothing was recorded: .*example-1\.zip is a folder"):
+        submit(folder, ledger=tmp_path / "mvc.duckdb")
+    assert not (tmp_path / "mvc.duckdb").exists()
+    assert submit(folder, ledger=tmp_path / "mvc.duckdb", out=tmp_path / "new" / "mine").upload is not None
+
+
 def test_a_bundle_that_no_host_would_unpack_is_not_sealed(tmp_path: Path) -> None:
     draft = hosted(quick())
     draft.files["code.zip"] = b"not looked into"

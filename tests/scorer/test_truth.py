@@ -1,5 +1,7 @@
 """The host's side of a hosted task: every fault in it is named to the host before a submission is looked at."""
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +55,25 @@ def test_further_columns_are_subgroups(tmp_path: Path) -> None:
     assert truth.labels.tolist() == [[1], [0]]
 
 
+@pytest.mark.parametrize(
+    ("name", "levels", "said"),
+    [
+        ("site", ["a", "b"], "site is a name of the protocol's own"),
+        ("label_1", ["0", "1"], "label_1 is a name of the protocol's own"),
+        ("../scar", ["yes", "no"], "String should match pattern"),
+        ("scar", ["", None], "it holds no level"),
+        ("scar", ["yes", "x" * 101], "String should have at most 100 characters"),
+    ],
+)
+def test_a_further_column_that_can_not_be_a_subgroup(
+    name: str, levels: list[str | None], said: str, tmp_path: Path
+) -> None:
+    """It would stop every submission after the labels were joined, and none before."""
+    frame = pl.DataFrame({"image_id": ["b", "a"], "label": [0, 1], name: levels})
+    with pytest.raises(HostError, match=re.escape(f"{name} can't be a subgroup, as further columns are: {said}")):
+        read_truth(*kept(frame, tmp_path))
+
+
 ROWS = {"image_id": ["a", "b", "c"], "label": [0, 1, 1]}
 
 
@@ -95,6 +116,9 @@ def test_no_parquet_and_no_file(tmp_path: Path) -> None:
         read_truth(path, task_of(truth_sha256=sha256_hex(b"image_id,label\n")))
     with pytest.raises(HostError, match="can't be read"):
         read_truth(tmp_path / "gone.parquet", task_of())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HostError, match="no plain file"):
+        read_truth(tmp_path / "pipe", task_of())
 
 
 @pytest.mark.parametrize(
