@@ -102,7 +102,8 @@ def main() -> None:
     chosen = parser.parse_args()
     print(machine(), flush=True)
     jobs = [(name, n, int(share * chosen.each), False) for name in chosen.family or WORDS for n, share in SIZES.items()]
-    jobs += [("temperature", n, max(1, int(share * chosen.each) // 5), True) for n, share in SIZES.items()]
+    if not chosen.family or "temperature" in chosen.family:
+        jobs += [("temperature", n, max(1, int(share * chosen.each) // 5), True) for n, share in SIZES.items()]
     lines = []
     with ProcessPoolExecutor(chosen.workers, mp_context=get_context("spawn")) as pool:
         for name, n, count, peeking in jobs:

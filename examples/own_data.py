@@ -1,8 +1,10 @@
 """From your own metadata and probabilities to a bundle: ``python examples/own_data.py FOLDER``.
 
-The data here are simulated; put yours where it says so. FOLDER must be new. Keep the salt away from the bundle.
+The data here are simulated; put yours where it says so. FOLDER must be new. The secret salt
+is written to FOLDER.salt: keep it, away from the bundle.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +19,12 @@ from submission import recalibration
 from submission.example import example, table
 from submission.writing import Parts, write_bundle
 
-folder = Path(sys.argv[1])
+arguments = [Path(argument) for argument in sys.argv[1:]]
+if len(arguments) != 1 or any(os.path.lexists(f"{arguments[0]}{end}") for end in ("", ".salt")):
+    print("usage: python examples/own_data.py FOLDER, where neither FOLDER nor FOLDER.salt is there yet", file=sys.stderr)
+    sys.exit(2)
+folder = arguments[0]
+salt_file = folder.with_name(f"{folder.name}.salt")
 rng = np.random.default_rng(0)
 
 # Yours: one entry an image. Hospital b is the external site; patients are never shared between hospitals.
@@ -30,7 +37,7 @@ probabilities = {seed: rng.dirichlet(np.ones(3), len(image)) * 0.7 + 0.3 * np.ey
 # Step 1: hash identifiers under a secret salt, then split hospital a by patient.
 salt = new_salt()
 folder.mkdir(parents=True)
-write_salt(folder.parent / f"{folder.name}.salt", salt)
+write_salt(salt_file, salt)
 patient_id = hash_identifiers(salt, "my-study/patient", patient)
 inside = np.flatnonzero(hospital == "a")
 shares: dict[SplitName, float] = {"train": 0.4, "val": 0.1, "calib": 0.2, "test": 0.3}
@@ -81,4 +88,5 @@ record = dict(start.record) | {
     "shift": {"external": [{"name": "hospital b", "differs_in": ["institution"]}], "subgroups": []},
 }
 write_bundle(folder, Parts(start.task, record, splits, pl.concat(frames), fitted))
+print(f"{salt_file}: the secret salt of the identifiers; keep it, away from the bundle")
 print(f"{folder}: edit task.yaml and submission.yaml, then mvc declare, mvc check, mvc submit")

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from protocol.findings import Finding, Level, Outcome, RuleResult, Verdict, plain
 from protocol.stages import STAGES
@@ -42,7 +43,7 @@ def show_verdict(verdict: Verdict, recorded: str = "", folder: Path | None = Non
         _show_failed(out, result)
     for result in verdict.of(Outcome.PASSED):
         for finding in result.findings:
-            out.print(f"note: {result.rule} {result.slug}: {_sentence(finding)}")
+            _print(out, f"note: {result.rule} {result.slug}: {_sentence(finding)}")
     for reason in dict.fromkeys(r.reason for r in verdict.of(Outcome.UNVERIFIED)):
         rules = ", ".join(r.rule for r in verdict.of(Outcome.UNVERIFIED) if r.reason == reason)
         out.print(f"{SIGNS[Outcome.UNVERIFIED]} {rules}: {escape(reason)}")
@@ -85,14 +86,21 @@ def _show_failed(out: Console, result: RuleResult) -> None:
     note = result.level in (Level.NOTE, Level.HOST)
     head = f"note: {result.rule} {result.slug}" if note else f"[red]✗ {result.rule} {result.slug}[/] {result.title}"
     for finding in result.findings:
-        out.print(f"{head}: {_sentence(finding)}")
-        for sample in finding.samples:
-            if sample not in finding.saw:
-                out.print(f"    {escape(sample)}", soft_wrap=True)
+        _print(out, f"{head}: {_sentence(finding)}")
+        samples = [sample for sample in finding.samples if sample not in finding.saw]
         if finding.count > len(finding.samples) > 0:
-            out.print(f"    ... {finding.count} in all")
+            samples.append(f"... {finding.count} in all")
+        for line in [", ".join(samples)] if note and samples else samples:
+            out.print(f"    {escape(line)}", soft_wrap=True)
     if not note:
-        out.print(f"  mend: {escape(result.mend)} ({result.docs})")
+        _print(out, f"  mend: {escape(result.mend)} ({result.docs})")
+
+
+def _print(out: Console, markup: str) -> None:
+    """Print ``markup`` wrapped at words, no line with a blank at its end."""
+    for line in Text.from_markup(markup).wrap(out, out.width):
+        line.rstrip()
+        out.print(line)
 
 
 def _sentence(finding: Finding) -> str:

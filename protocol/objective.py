@@ -72,6 +72,8 @@ def objective_of(method: Method) -> Objective | str:
         if found is None:
             return f"{name} of method {method.name} is not in words that the referee knows (PROTOCOL.md, section 6)"
         parts |= found
+    if method.family in ("histogram", "scaling-binning"):
+        parts.setdefault("binning", ("equal-mass", 15))
     return Objective(**parts)  # type: ignore[arg-type]
 
 

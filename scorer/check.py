@@ -17,7 +17,7 @@ from protocol.rules import Rule
 from protocol.submission import Submission
 from protocol.task import Task
 from scorer.intake.jail import Intake, decode
-from scorer.receipts import receipt_of
+from scorer.receipts import declared_words, receipt_of
 from scorer.warehouse import Warehouse
 from splits import attack
 from submission.bundle import Bundle, open_bundle
@@ -124,10 +124,17 @@ def judge(
         submission=bundle.claimed_id,
         task=bundle.task.name if bundle.task else "",
         results=results,
-        notes=(*bundle.notes, *intake.notes),
+        notes=(*bundle.notes, *intake.notes, *_declaration(bundle)),
         digests=bundle.files,
         calibrators={} if verification is None else verification.calibrators,
     )
+
+
+def _declaration(bundle: Bundle) -> tuple[str, ...]:
+    """In a hosted task: whether the host has a receipt of the declaration."""
+    if bundle.task is None or not bundle.task.hosted:
+        return ()
+    return (f"declaration: {declared_words(bundle)}",)
 
 
 def _log_crash(rule: str, trace: str) -> None:

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from protocol.catalogue import headline_metrics
 from protocol.task import Task
 from protocol.types import Kind
+from scorer.metrics.binned import BINS
 from scorer.metrics.proper import NLL_FLOOR
 from scorer.rows import Run
 from scorer.scoring import Cohort, slices_of
@@ -142,7 +143,7 @@ def _read_by(kind: Kind, metric: str) -> tuple[str, ...]:
     """What a metric reads of the predictions: where none of it changes, nor does the metric."""
     stem = metric.removesuffix("_macro")
     if stem in ("ece", "classwise_ece"):  # bins of equal mass go by rank, top labels by the decision
-        return ("probability", "rank", "decision") if kind == "multiclass" else ("probability", "rank")
+        return ("probability", "rank", "bin", "decision") if kind == "multiclass" else ("probability", "rank", "bin")
     return ({"nll": "logarithm", "accuracy": "decision", "auroc": "rank"}.get(stem, "probability"),)
 
 
@@ -192,9 +193,17 @@ def _logarithm(kind: Kind, p: Floats) -> Floats:
     return own if kind == "multiclass" else own - np.log(np.maximum(1.0 - p, NLL_FLOOR))
 
 
+def _bin(kind: Kind, p: Floats) -> Floats:
+    """The bin of equal mass of each column, and of the largest: ranks that change inside a bin would hide one that
+    crosses its edge."""
+    read = np.column_stack([p, p.max(axis=1)]) if kind == "multiclass" else p
+    return np.asarray(np.ceil(BINS * (rankdata(read, axis=0) - 0.5) / len(read)))
+
+
 READINGS: Mapping[str, Callable[[Kind, Floats], Floats]] = {
     "probability": lambda kind, p: p,
     "logarithm": _logarithm,
     "decision": _decision,
     "rank": lambda kind, p: np.asarray(rankdata(p, axis=0)),
+    "bin": _bin,
 }

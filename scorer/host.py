@@ -12,7 +12,8 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from protocol import EDITION
-from protocol.findings import plain
+from protocol.findings import counted, plain
+from protocol.stages.stage0_intake import texts_of
 from protocol.task import Task
 from scorer.host_tables import (
     HIDDEN,
@@ -56,6 +57,23 @@ class Hosted:
     images: int
     absent: tuple[str, ...] = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the host may want to mend before it publishes, each a sentence."""
+        texts = texts_of(self.task.model_dump(mode="json"), TASK_FILE)
+        left = [where.removeprefix(f"{TASK_FILE}: ") for where, text in texts if text.startswith("EXAMPLE")]
+        found = list(self.absent)
+        if left:
+            found.append(f"{counted(len(left), 'text')} of the example left in the task: {plain(', '.join(left))}")
+        caps = self.task.caps
+        if caps.quota is None or caps.max_runs * caps.quota > self.images:
+            quota = "without a quota" if caps.quota is None else f"x {caps.quota} contents"
+            found.append(
+                f"{caps.max_runs} runs {quota} can read out as many labels, and there are {self.images}: "
+                "lower caps for a small test set (PROTOCOL.md, section 11)"
+            )
+        return tuple(found)
+
 
 def init_host(
     folder: Path,
@@ -76,7 +94,7 @@ def init_host(
         raise FolderTaken(f"{folder} exists and is not an empty folder")
     progress("reading the task")
     draft = read_task(task)
-    problems = [*_draft_problems(draft)]
+    problems = _draft_problems(draft, task.name)
     progress("reading the splits")
     listed = read_splits(splits, draft)
     problems += listed.problems
@@ -106,14 +124,14 @@ def init_host(
     return Hosted(folder, made, labels.height, absent)
 
 
-def _draft_problems(draft: Task) -> list[str]:
+def _draft_problems(draft: Task, file: str) -> list[str]:
     given = [name for name in MADE_HERE if getattr(draft, name) is not None]
-    found = [f"task.yaml: {name} is set; leave it out, mvc host init writes it" for name in given]
+    found = [f"{file}: {name} is set; leave it out, mvc host init writes it" for name in given]
     if draft.edition != EDITION:
-        found.append(f"task.yaml: edition {plain(draft.edition, 40)}, wanted '{EDITION}' (MVC010)")
+        found.append(f"{file}: edition {plain(draft.edition, 40)}, wanted '{EDITION}' (MVC010)")
     blank = [name for name in ("target", "label_source", "label_definition") if not getattr(draft, name).strip()]
     if blank:
-        found.append(f"task.yaml: blank: {', '.join(blank)} (MVC112)")
+        found.append(f"{file}: blank: {', '.join(blank)} (MVC112)")
     return found
 
 

@@ -1,11 +1,17 @@
 """The host's own ``task.yaml``, and the error for host files that don't fit each other."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from protocol.task import Task
+from scorer.signing import MAX_KEY, KeyFileError, load_key
 from submission.yaml_io import MAX_BYTES, parse_record
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 class HostError(Exception):
@@ -22,7 +28,7 @@ def read_task(path: Path) -> Task:
         data = source.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise HostError(f"{path.name}: more than {MAX_BYTES} bytes")
-    task, problems = parse_record(TypeAdapter(Task), data, "task.yaml")
+    task, problems = parse_record(TypeAdapter(Task), data, path.name)
     if task is None:
         raise HostError(*(f"{p.where}: {p.saw}, wanted {p.wanted}" for p in problems))
     return task
@@ -33,3 +39,16 @@ def host_key_of(task: Task) -> str:
     if task.host_key is None:
         raise HostError(f"the task {task.name} names no host key: nothing can be signed or verified for it")
     return task.host_key
+
+
+def load_host_key(path: Path) -> "Ed25519PrivateKey":
+    """The private key of a host at ``path``; KeyFileError, which says so where it is the public one."""
+    try:
+        # looked at before its mode: others may well read a public key
+        if os.path.isfile(path):
+            with path.open("rb") as source:
+                if b"BEGIN PUBLIC KEY" in source.read(MAX_KEY):
+                    raise KeyFileError(f"{path}: this is the public key; give the private one, host.key")
+    except OSError:
+        pass  # what can't be read is named below
+    return load_key(path)

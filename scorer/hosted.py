@@ -29,9 +29,9 @@ from protocol.hosting import PublicScore, Receipt, RecordedFinding, ScoreRecord
 from protocol.rules import all_rules, facts_of
 from protocol.task import Task
 from scorer.check import Examination, examine, judge
-from scorer.host_task import HostError
+from scorer.host_task import HostError, load_host_key
 from scorer.receipts import declared_words, receipt_of
-from scorer.signing import KeyFileError, load_key, payload_type, public_hex, seal
+from scorer.signing import KeyFileError, payload_type, public_hex, seal
 from scorer.truth import Truth, hosted_task, joined, not_covered, read_truth
 from submission.bundle import PREDICTIONS_FILES, RECORD_FILE, TASK_FILE, NoBundleError
 from submission.files import made_aside, write_atomic
@@ -49,7 +49,7 @@ Progress = Callable[[str], None]
 VERDICT_FILE, SCORES_FILE, SIGNED_FILE = "verdict.json", "scores.json", "record.json"
 HOST_FILE, LOG_FILE = "host.json", "host.log"
 FAULT = "MVC UNDETERMINED the host's scorer failed; the host has the log; this is not the submission's fault"
-MISCONFIGURED = "MVC HOST MISCONFIGURED nothing was scored; the host has the reason; this is not the submission's fault"
+MISCONFIGURED = "MVC HOST MISCONFIGURED nothing was scored; this is not the submission's fault"
 HOST_ONLY = "for the host's eyes only"
 
 
@@ -312,7 +312,7 @@ def _side(truth: Path, task: Path | None, key: Path | None, host: Path | None, n
     known = hosted_task(truth, task)
     labels = read_truth(truth, known)
     try:
-        private = None if key is None else load_key(key)
+        private = None if key is None else load_host_key(key)
     except KeyFileError as error:
         raise HostError(str(error)) from None
     if private is not None and known.host_key != public_hex(private):

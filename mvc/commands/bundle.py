@@ -50,7 +50,8 @@ def init(
         return
     typer.echo(f"{folder}: {', '.join(written)}")
     typer.echo("All of it is made up. Put your own in place of")
-    typer.echo("  the tables and calibrators.json; remove predictions.parquet if yours is predictions.csv")
+    typer.echo("  the tables and calibrators.json; if yours is predictions.csv, remove predictions.parquet")
+    typer.echo("  and write predictions.csv into release.predictions.file")
     for name, keys in replace.items():
         typer.echo(textwrap.fill(f"{name}: {', '.join(keys)}", 96, initial_indent="  ", subsequent_indent="    "))
     typer.echo(f"then: mvc declare {folder}, mvc check {folder}, mvc submit {folder}")
@@ -84,6 +85,7 @@ def check(bundle: BundleArgument, record: RecordOption = None, as_json: JsonOpti
 
     Example: mvc check my-submission
     """
+    need_file(record, "--record")
     with _loading():
         from mvc.show import show_verdict
         from scorer.check import examine
@@ -115,6 +117,7 @@ def submit(
 
     Example: mvc submit my-submission/predictions.parquet
     """
+    need_file(record, "--record")
     with _loading():
         from mvc.show import show_scores, show_verdict
         from scorer.ledger import LedgerError, default_path
@@ -144,9 +147,16 @@ def submit(
         recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
         if outcome.upload is not None:
             size = outcome.upload.stat().st_size / 1e6
-            recorded += f"\nto upload to the host, who scores it: {outcome.upload} ({size:.1f} MB)"
+            shown = outcome.upload if (out or bundle).is_absolute() else os.path.relpath(outcome.upload)
+            recorded += f"\nto upload to the host, who scores it: {shown} ({size:.1f} MB)"
         show_verdict(outcome.verdict, recorded, None if outcome.upload is not None else outcome.folder)
     raise typer.Exit(outcome.verdict.exit_code)
+
+
+def need_file(path: Path | None, hint: str) -> None:
+    """Usage error where ``path`` is given and no plain file."""
+    if path is not None and not path.is_file():
+        raise typer.BadParameter(f"{path}: no such file", param_hint=hint)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mvc.commands.bundle import _spinner
+from mvc.commands.bundle import _spinner, need_file
 
 if TYPE_CHECKING:
     from protocol.task import Task
@@ -43,6 +43,7 @@ def init(
 
     Example: mvc host init skin-task --task task.yaml --splits splits.parquet --truth truth.parquet
     """
+    from protocol.findings import counted
     from scorer.host import FolderTaken, init_host
     from scorer.host_task import HostError
 
@@ -70,16 +71,17 @@ def init(
     caps = made.task.caps
     if as_json:
         place = {"folder": str(folder), "problems": [], "images": made.images, "task": made.task.name}
-        notes = {"absent": list(made.absent), "caps": caps.model_dump(), "task_sha256": made.task.digest}
+        notes = {"absent": list(made.absent), "notes": list(made.notes), "caps": caps.model_dump(), "task_sha256": made.task.digest}
         typer.echo(json.dumps({**place, **shown, **notes}, indent=2, ensure_ascii=False))
         return
-    for line in made.absent:
+    for line in made.notes:
         typer.echo(f"note: {line}")
     typer.echo(f"{folder}/public: task.yaml, splits.parquet, host.pub; publish these")
     typer.echo(f"{folder}/private: truth.parquet ({made.images} images), host.key; keep these to yourself")
     for name, value in shown.items():
         typer.echo(f"  {name} {value}")
-    typer.echo(f"  caps: {caps.max_runs} runs a submission, {caps.quota or 'no limit of'} contents a team")
+    contents = counted(caps.quota, "content") if caps.quota else "no limit of contents"
+    typer.echo(f"  caps: {counted(caps.max_runs, 'run')} a submission, {contents} a team")
 
 
 @app.command()
@@ -100,8 +102,8 @@ def receipt(
     """
     from protocol.findings import plain
     from scorer.ledger import Ledger, default_path
+    from scorer.host_task import load_host_key
     from scorer.ledger_filings import file_lock, read_lock
-    from scorer.signing import load_key
     from submission.bundle import RECEIPT_FILE, TASK_FILE
     from submission.files import write_atomic
     from submission.yaml_io import MAX_BYTES
@@ -110,7 +112,7 @@ def receipt(
     for path, hint in ((lock, "LOCK"), (task_file, "--task")):
         need_file(path, hint)
     with refusals(lock.name):
-        secret, hosted = load_key(key), task_of(task_file)
+        secret, hosted = load_host_key(key), task_of(task_file)
         declaration = read_lock(read_start(lock, MAX_BYTES), hosted)
         with Ledger.open(ledger or default_path(), wait_s=wait) as opened:
             filed = file_lock(declaration, hosted, secret, opened)
@@ -161,32 +163,34 @@ def quota(
         fits = {} if over is None else {"fits": not over}
         typer.echo(json.dumps({**document, **fits}, indent=2, ensure_ascii=False))
     else:
-        _show_usage(teams, hosted.caps.quota)
+        _show_usage(teams)
         if over is not None:
             typer.echo(f"does not fit: {over}" if over else "fits")
     raise typer.Exit(1 if over else 0)
 
 
-def _show_usage(teams: "tuple[Usage, ...]", allowed: int | None) -> None:
+def _show_usage(teams: "tuple[Usage, ...]") -> None:
     from protocol.findings import counted, plain
 
     for one in teams:
-        of = f"{one.scored} of {allowed} contents scored, {one.left} left" if allowed else f"{one.scored} scored"
+        of = f"{counted(one.scored, 'content')} scored{left_words(one)}"
         typer.echo(f"{plain(one.team)}: {of}; {counted(one.filings, 'declaration')} filed")
     if not teams:
         typer.echo("no team has filed or been scored yet")
+
+
+def left_words(used: "Usage") -> str:
+    """``, 3 left of a quota of 20``; where more was scored by leave of the host, by how much; '' without a quota."""
+    if used.quota is None:
+        return ""
+    over = used.scored - used.quota
+    return f", {over} over the quota of {used.quota}" if over > 0 else f", {used.left} left of a quota of {used.quota}"
 
 
 def read_start(path: Path, limit: int) -> bytes:
     """The bytes of ``path``, and one more than ``limit`` where it is longer."""
     with path.open("rb") as source:
         return source.read(limit + 1)
-
-
-def need_file(path: Path | None, hint: str) -> None:
-    """Usage error where ``path`` is given and no plain file."""
-    if path is not None and not path.is_file():
-        raise typer.BadParameter(f"{path}: no such file", param_hint=hint)
 
 
 def task_of(path: Path) -> "Task":

@@ -1,6 +1,8 @@
 """`mvc ledger`: check, list, export and add to the append-only record of a task."""
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mvc.commands.host import need_file, read_start, refusals, task_of
+from mvc.commands.bundle import need_file
+from mvc.commands.host import left_words, read_start, refusals, task_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,9 +43,12 @@ def verify(
     """
     from scorer.ledger import Ledger, LedgerDamaged, NotALedger
 
-    path = _path(ledger)
-    count, last = 0, ""
+    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+        said = f"{_plain(head)} is no whole digest, 64 hex characters; mvc ledger list shortens digests"
+        raise typer.BadParameter(f"{said}, mvc ledger verify and list --json print them", param_hint="--head")
     need_file(task, "--task")
+    path = _there(ledger)
+    count, last = 0, ""
     with refusals():
         hosted = None if task is None else task_of(task)
         try:
@@ -83,7 +89,7 @@ def list_(
 
     if kind is not None and kind not in list(EventKind):
         raise typer.BadParameter(f"one of {', '.join(EventKind)}", param_hint="--kind")
-    with _user_errors(), Ledger.open(_path(ledger), read_only=True, wait_s=wait) as opened:
+    with _user_errors(), Ledger.open(_there(ledger), read_only=True, wait_s=wait) as opened:
         events = [event for event in opened.events() if kind in (None, event.kind)]
     if as_json:
         _print_json([vars(event) for event in events])
@@ -124,7 +130,7 @@ def export(
     """
     from scorer.ledger import Ledger
 
-    with _user_errors(), Ledger.open(_path(ledger), read_only=True, wait_s=wait) as opened:
+    with _user_errors(), Ledger.open(_there(ledger), read_only=True, wait_s=wait) as opened:
         written = [str(path) for path in opened.export(folder)]
     if as_json:
         _print_json({"written": written})
@@ -150,6 +156,7 @@ def append(
 
     Example: mvc ledger append record.json --task public/task.yaml
     """
+    from protocol.findings import counted
     from scorer.ledger import Ledger
     from scorer.ledger_records import append_record, believed, usage
     from scorer.signing import MAX_ENVELOPE
@@ -170,14 +177,23 @@ def append(
         _print_json({**place, "team": used.team, "scored": used.scored, "left": used.left, "over_quota": over})
         return
     typer.echo(f"recorded in {_plain(str(path))} as event {event.seq}: {_plain(event.submission)}, {event.kind}")
-    left = "" if used.left is None else f", {used.left} left{' (over its quota)' if over else ''}"
-    typer.echo(f"team {_plain(used.team)}: {used.scored} contents scored for {hosted.name}{left}")
+    scored = f"{counted(used.scored, 'content')} scored for {hosted.name}{left_words(used)}"
+    typer.echo(f"team {_plain(used.team)}: {scored}")
 
 
 def _path(ledger: Path | None) -> Path:
     from scorer.ledger import default_path
 
     return ledger if ledger is not None else default_path()
+
+
+def _there(ledger: Path | None) -> Path:
+    """The ledger to read, which must be there; it is named as it was typed."""
+    path = _path(ledger)
+    if not os.path.lexists(path):
+        typer.echo(f"error: there is no ledger at {_plain(str(path))}", err=True)
+        raise typer.Exit(2)
+    return path
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mvc.commands.bundle import JsonOption, RecordOption, _loading, _spinner
+from mvc.commands.bundle import JsonOption, RecordOption, _loading, _spinner, need_file
 
 
 def recalibrate(
@@ -33,7 +33,9 @@ def recalibrate(
 
     Example: mvc recalibrate my-submission/predictions.parquet --method temperature --method isotonic --force
     """
+    need_file(record, "--record")
     with _loading():
+        from protocol.findings import counted
         from scorer.recalibrating import recalibrate_bundle
         from submission.bundle import NoBundleError
         from submission.recalibration.refit import RecalibrationError
@@ -58,4 +60,4 @@ def recalibrate(
         typer.echo(f"note: {note}")
     for name, runs in done.runs.items():
         typer.echo(f"{name}: {runs} runs fitted on {done.fitted_rows} rows of {done.fitted_on}")
-    typer.echo(f"{done.predictions}: {done.rows} rows written; parameters in {done.parameters}")
+    typer.echo(f"{done.predictions}: {counted(done.rows, 'row')} added; parameters in {done.parameters}")

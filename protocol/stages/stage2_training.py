@@ -56,7 +56,10 @@ class MVC202(Rule):
 
     slug = "seeds-missing"
     why = "Every declared model, seed and calibrator is reported, and nothing undeclared (protocol, 3.2 and 3.3)."
-    mend = "Add the missing rows, or declare what is there before looking at the test set."
+    mend = (
+        "Add the missing rows (mvc recalibrate makes those of calibrators), or declare what is there before looking at "
+        "the test set."
+    )
 
     @staticmethod
     def check(predictions: Table, sql: Sql) -> Result:

@@ -236,7 +236,10 @@ class MVC310(Rule):
 
     slug = "parameters-missing"
     why = "Table 1 asks for fitted parameters per model and seed."
-    mend = "Write an entry per model, seed and calibrator (multilabel: per finding) into calibrators.json."
+    mend = (
+        "Write an entry per model, seed and calibrator (multilabel: per finding) into calibrators.json, or let mvc "
+        "recalibrate write them."
+    )
 
     @staticmethod
     def check(

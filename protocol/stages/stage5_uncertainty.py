@@ -2,8 +2,8 @@
 
 from math import sqrt
 
-from protocol.facts import ClaimCheck
-from protocol.findings import Finding, NotApplicable
+from protocol.facts import ClaimCheck, Sql, Table
+from protocol.findings import Finding, NotApplicable, counted
 from protocol.rules import Result, Rule
 from protocol.stages.stage1_splits import no_patients
 from protocol.stages.stage4_metrics import SCORABLE, printed
@@ -16,12 +16,17 @@ class MVC501(Rule):
 
     slug = "bootstrap-not-by-the-clustering-unit"
     why = "Patients, not images, are resampled, so that correlated images of one person stay together (protocol, 3.5)."
-    mend = "Resample the unit of the task, and write uncertainty.unit so."
+    mend = "Resample the unit of the task, and write uncertainty.unit so; patients of the split file are available."
+    requires = frozenset({"MVC109"})
 
     @staticmethod
-    def check(task: Task, record: Submission) -> Result:
+    def check(task: Task, record: Submission, splits: Table, sql: Sql) -> Result:
         if no_patients(record):
-            return NotApplicable("patient identifiers are unavailable: intervals are by image")
+            known = sql("SELECT count(DISTINCT patient) FROM splits")[0][0]
+            if task.clustering_unit != "patient" or not known:
+                return NotApplicable("patient identifiers are unavailable: intervals are by image")
+            saw = f"{counted(known, 'patient')}, whom the record calls unavailable"
+            return [Finding(f"{splits.file}: patient_id", saw, "patient_ids: available, and patients resampled")]
         if record.uncertainty.unit == task.clustering_unit == "image" and record.splits.images_per_patient > 1:
             saw = "images are resampled although patients are known"
             return [Finding("task.yaml: clustering_unit", saw, "patient, unless the task says why", note=True)]

@@ -42,7 +42,7 @@ class _Found:
 
     samples: dict[tuple[str, str], list[tuple[float, str, str]]] = field(default_factory=dict)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    notes: list[Problem] = field(default_factory=list)
+    noted: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     unverified: dict[str, dict[str, None]] = field(default_factory=dict)
     open_rows: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -53,6 +53,14 @@ class _Found:
         kept.sort(key=lambda entry: -entry[0])
         del kept[MAX_SAMPLES:]
         self.counts[slug, where] = self.counts.get((slug, where), 0) + count
+
+    def note(self, slug: str, where: str, saw: str, wanted: str) -> None:
+        self.noted.setdefault((slug, where, wanted), []).append(saw)
+
+    def notes(self) -> Iterator[Problem]:
+        for (slug, where, wanted), seen in sorted(self.noted.items()):
+            saw = seen[0] if len(seen) == 1 else f"{counted(len(seen), 'fit')}: {seen[0]}"
+            yield Problem(slug, where, saw, wanted, len(seen), tuple(seen[:MAX_SAMPLES]) if len(seen) > 1 else ())
 
     def cannot(self, calibrator: str, reason: str, *slugs: str) -> None:
         self.reasons.setdefault(calibrator, reason)
@@ -100,7 +108,7 @@ def verify(
                 _one_run(found, task, run, fitted_on, evaluated, stored, tables, units, warehouse)
     return Verification(
         problems=(*found.problems(), *_exchangeable(looks)),
-        notes=(*found.notes, *_open(found)),
+        notes=(*found.notes(), *_open(found)),
         unverified={slug: tuple(reasons) for slug, reasons in found.unverified.items()},
         calibrators={method.name: found.reasons.get(method.name, "") for method in methods},
     )
@@ -178,7 +186,7 @@ def _monotone(found: _Found, run: _Run) -> None:
             found.offence(MONOTONE, run.where, -least, f"{part}: a or b is {least:.3g}", "a and b of at least 0")
         if entry.family in ("platt", "scaling-binning") and given["slope"] < 0:
             saw = f"{part}: slope {float(given['slope']):.3g}"
-            found.notes.append(Problem(MONOTONE, run.where, saw, "a positive slope: this one turns the order round"))
+            found.note(MONOTONE, run.where, saw, "a positive slope: this one turns the order round")
 
 
 def _refitted(
@@ -222,8 +230,7 @@ def _counted(found: _Found, run: _Run, records: Sequence[FittedCalibrator], rows
     for entry in records:
         n = len(rows.y) if rows.y.ndim == 1 else int((rows.y[:, entry.class_index or 0] >= 0).sum())
         if entry.n not in (n, n * rows.outputs.p.shape[1]):  # pooled: pairs
-            saw = f"{run.name}: n {entry.n}"
-            found.notes.append(Problem(REFIT, run.where, saw, f"{n}, the labelled calibration rows"))
+            found.note(REFIT, run.where, f"{run.name}: n {entry.n}", f"{n}, the labelled calibration rows")
 
 
 def _worse(excess: Excess) -> str:

@@ -70,8 +70,9 @@ def chosen(calibration: Calibration, names: Sequence[str] = ()) -> list[tuple[Me
     declared = {method.name: method for method in calibration.methods}
     unknown = [name for name in names if name not in declared]
     if unknown:
-        said = f"{plain(unknown[0])} is no declared method; the record has {', '.join(declared)}"
-        raise RecalibrationError(said)
+        to_fit = [method.name for method in calibration.methods if method.family not in ("none", "custom")]
+        said = f"{plain(unknown[0])} is no declared method"
+        raise RecalibrationError(f"{said}; declared and fitted here: {', '.join(to_fit) or 'no method'}")
     wanted = [declared[name] for name in dict.fromkeys(names)] or list(declared.values())
     methods = [method for method in wanted if method.family not in ("none", "custom")]
     if names and len(methods) < len(wanted):
@@ -182,6 +183,9 @@ def _rows(
     if plan.cross_fit:
         has = np.asarray(splits.column("fold")) != NULL if "fold" in splits.columns else np.zeros(len(split), bool)
         fitting &= has
+    if plan.cross_fit and not fitting.any():
+        mend = "add the column fold to splits.parquet: the fold of every out-of-fold train image"
+        raise RecalibrationError(f"no train image has a fold, and the record declares cross_fit; {mend}")
     if not fitting.any():
         said = f"there is no image in {_where(plan)}"
         raise RecalibrationError(f"{said}: reserve patients as split calib, or declare calibration.cross_fit")
@@ -238,7 +242,10 @@ def _places(
     mend = "predict them all, calibrator none"
     _refuse(splits, missing & fitting, f"{run_text}: no row of calibrator none for images of {_where(plan)}", mend)
     _refuse(splits, missing, f"{run_text}: no row of calibrator none for images of test or external", mend)
-    if plan.cross_fit and "fold" in predictions.columns:
+    if plan.cross_fit:
+        if "fold" not in predictions.columns:
+            said = "the predictions have no column fold, and the record declares cross_fit (MVC309)"
+            raise RecalibrationError(f"{said}: add it, the fold of its image in each out-of-fold row, null elsewhere")
         own = np.asarray(predictions.column("fold"))[place]
         off = fitting & (own != np.asarray(splits.column("fold")))
         mend = "give each out-of-fold row the fold of its image"

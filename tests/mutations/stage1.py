@@ -150,6 +150,7 @@ def patients_unavailable(draft: Draft) -> None:
 @mutates("MVC109")
 def patients_unavailable_without_reason(draft: Draft) -> None:
     draft.record["splits"]["patient_ids"] = "unavailable"
+    draft.splits = draft.splits.drop("patient_id")
 
 
 @mutates("MVC110")

@@ -10,6 +10,12 @@ def bootstrap_by_image(draft: Draft) -> None:
     draft.record["uncertainty"]["unit"] = "image"
 
 
+@mutates("MVC501")
+def patients_called_unavailable(draft: Draft) -> None:
+    draft.record["splits"] |= {"patient_ids": "unavailable", "patient_ids_reason": "intervals by image are narrower"}
+    draft.record["waivers"] = [{"rule": "MVC109", "reason": "intervals by image are narrower"}]
+
+
 @mutates("MVC502")
 def few_resamples(draft: Draft) -> None:
     draft.record["uncertainty"]["resamples"] = 999

@@ -313,8 +313,8 @@ def test_only_a_new_or_empty_folder_is_used(files: Files, tmp_path: Path) -> Non
     assert sha256_hex((made.folder / "private" / "host.key").read_bytes()) == before
     options = inputs(tmp_path)
     (tmp_path / "empty").mkdir()
-    (tmp_path / "link").symlink_to("empty")
-    for taken in ("task.yaml", "link"):
+    (tmp_path / "to empty").symlink_to("empty")
+    for taken in ("task.yaml", "to empty"):
         with pytest.raises(FolderTaken):
             init_host(tmp_path / taken, **options)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")

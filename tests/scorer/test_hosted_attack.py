@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol.hosting import PublicScore
+from protocol.types import Kind
 from scorer.disclosure import Disclosure, disclosure
 from scorer.ledger import Ledger
 from scorer.ledger_records import RecordRefused, append_record, believed
@@ -131,9 +132,8 @@ def test_patients_are_those_of_the_split_file_whatever_the_record_says(tmp_path:
     draft.record["uncertainty"]["unit"] = "image"
     draft.record["waivers"].append({"rule": "MVC109", "reason": "so that cells are larger"})
     seen = scored(made, answer(draft, made, tmp_path / "bundle"), tmp_path / "out")
-    assert seen.verdict.accepted
-    assert {(s.slice, s.n_patients) for s in seen.scores if s.value is not None} == {("all", 80)}
-    assert {s.n_patients for s in seen.scores if s.value is None} == {40}
+    assert [result.rule for result in seen.verdict.rejecting] == ["MVC501"]
+    assert seen.scores == ()
 
 
 def test_without_the_rule_single_flips_would_tell_every_label(
@@ -268,6 +268,26 @@ def test_a_change_that_one_metric_sees(name: str, metric: str, made: HostFolder)
     withheld = {key[-1] for key in shown_of(made, [base, other]).withheld if key[2] == "test"}
     assert metric in withheld
     assert ("brier_binary" in withheld) == (name == "just over")  # where no other image changes at all
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_two_images_that_change_bins_among_many_that_change_places(kind: Kind, made: HostFolder) -> None:
+    """Where they do, an ECE tells their labels apart; swaps inside the other bins change nothing and can't hide it."""
+    base = np.linspace(0.51, 0.99, 150)
+    other = base.copy()
+    for first in range(1, 149, 2):  # bins of ten: 0 to 9, 10 to 19
+        if first % 10 != 9 or first == 9:
+            other[[first, first + 1]] = other[[first + 1, first]]
+    tables = [base[:, None], other[:, None]]
+    if kind == "multiclass":  # the largest is in every class in turn, so that no class sees the order of the largest
+        place = np.arange(150) % 3
+        tables = [np.where(np.arange(3) == place[:, None], p, (1 - p) / 2) for p in tables]
+    task = made.task.model_copy(update={"kind": kind})
+    runs = {Run(f"m{k}", 0, "none"): p for k, p in enumerate(tables)}
+    crowd = replace(people(150), subgroups={})
+    withheld = disclosure(task, crowd, [[run] for run in runs], runs.__getitem__).withheld
+    assert {key[-1] for key in withheld} >= {"ece", "classwise_ece"}
+    assert not {"brier", "brier_binary"} & {key[-1] for key in withheld}
 
 
 def test_a_map_that_changes_everything_a_little_is_shown(made: HostFolder) -> None:
