@@ -1,7 +1,7 @@
 """From your own metadata and probabilities to a bundle: ``python examples/own_data.py FOLDER``.
 
 The data here are simulated; put yours where it says so. FOLDER must be new. The secret salt
-is written to FOLDER.salt: keep it, away from the bundle.
+is written to FOLDER.salt: keep it, but away from the bundle.
 """
 
 import os
@@ -21,7 +21,7 @@ from submission.writing import Parts, write_bundle
 
 arguments = [Path(argument) for argument in sys.argv[1:]]
 if len(arguments) != 1 or any(os.path.lexists(f"{arguments[0]}{end}") for end in ("", ".salt")):
-    print("usage: python examples/own_data.py FOLDER, where neither FOLDER nor FOLDER.salt is there yet", file=sys.stderr)
+    print("usage: python examples/own_data.py FOLDER (neither it nor FOLDER.salt may exist)", file=sys.stderr)
     sys.exit(2)
 folder = arguments[0]
 salt_file = folder.with_name(f"{folder.name}.salt")

@@ -52,7 +52,7 @@ def show_verdict(verdict: Verdict, recorded: str = "", folder: Path | None = Non
             f"sealed in {escape(str(folder))}: ro-crate-metadata.json, results/scorecard.json, results/metrics.parquet"
         )
     if recorded:
-        out.print(escape(recorded))
+        out.print(escape(recorded), soft_wrap=True)  # a path that is to be copied stays whole
     out.print(escape(plain(verdict.last_line, 1000)), soft_wrap=True)
 
 

@@ -34,7 +34,7 @@ def read_lock(data: bytes, task: Task) -> Declaration:
     """The lock in ``data``, if it is whole and was made for ``task``; FilingRefused with everything that is wrong."""
     if len(data) > MAX_BYTES:
         raise FilingRefused(f"more than {MAX_BYTES} bytes")
-    lock, problems = parse_record(TypeAdapter(Declaration), data, "declaration.lock")
+    lock, problems = parse_record(TypeAdapter(Declaration), data, "lock")
     if lock is None:
         raise FilingRefused("; ".join(f"{p.where}: {p.saw}, wanted {p.wanted}" for p in problems))
     wrong = []

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from protocol.canonical import canonical_json, digest_of
 from protocol.declaration import team_key
-from protocol.findings import Status
+from protocol.findings import Status, counted
 from protocol.hosting import ScoreRecord
 from protocol.task import Task
 from scorer.host_task import host_key_of
@@ -111,7 +111,8 @@ def exceeds(record: ScoreRecord, task: Task, events: Sequence[Event]) -> str:
     scored = contents_of(events, task.digest, record.team)
     if _content(record.content_sha256, record.submission) in scored or len(scored) < quota:
         return ""
-    return f"team {record.team} has used its quota: {len(scored)} of {quota} contents scored for {task.name}"
+    done = counted(len(scored), "content")
+    return f"team {record.team} has used its quota of {quota}: {done} scored for {task.name}"
 
 
 def contents_of(events: Sequence[Event], task_sha256: str, team: str) -> set[str]:

@@ -39,7 +39,7 @@ class SubmitError(Exception):
 class Outcomes:
     """What a submission came to: the verdict, and, if accepted, scores, the sealed folder and the ledger's event.
 
-    Of a hosted task there are no scores, but ``upload``, the zip for its host.
+    Of a hosted task there are no scores, but ``upload``, the zip for its host, maybe in place of one (``replaced``).
     """
 
     verdict: Verdict
@@ -47,6 +47,10 @@ class Outcomes:
     folder: Path | None = None
     event: Event | None = None
     upload: Path | None = None
+    replaced: bool = False
+
+    def __str__(self) -> str:
+        return self.verdict.last_line
 
 
 def submit(
@@ -109,6 +113,7 @@ def _packed(
         upload = upload.with_name(f"{upload.stem}-sealed.zip")  # what was given is left alone
     if upload.is_dir():
         raise SubmitError(f"nothing was recorded: {upload} is a folder; give --out FOLDER, a new one elsewhere")
+    replaced = os.path.lexists(upload)
     with _aside(upload.parent) as stage:
         with Ledger.open(ledger):
             pass
@@ -133,7 +138,7 @@ def _packed(
             )
         _move(inside, place, written, new)
         _move(stage, upload.parent, (upload.name,), False)
-    return Outcomes(verdict, folder=place, event=event, upload=upload)
+    return Outcomes(verdict, folder=place, event=event, upload=upload, replaced=replaced)
 
 
 def _record_rejection(verdict: Verdict, ledger: Path) -> Event:

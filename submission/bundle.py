@@ -26,6 +26,7 @@ LOCK_FILE = "declaration.lock"
 RECEIPT_FILE = "receipt.json"
 PREDICTIONS_FILES = ("predictions.parquet", "predictions.csv")
 CALIBRATORS_FILE = "calibrators.json"
+SPLITS_FILE = "splits.parquet"
 MAX_TABLE_BYTES = 2 << 30
 MAX_BUNDLE_BYTES = 4 << 30  # of all files that are digested
 MAX_CALIBRATORS_BYTES = 64 << 20
@@ -79,8 +80,8 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
         raise NoBundleError(f"{record}: no such file; the record is a file such as {RECORD_FILE}")
     if path.is_dir() and not any(os.path.lexists(path / name) for name in (TASK_FILE, RECORD_FILE, *PREDICTIONS_FILES)):
         raise NoBundleError(f"{path} holds no bundle; mvc init makes one")
-    if path.is_file() and path.name in (TASK_FILE, RECORD_FILE, LOCK_FILE, CALIBRATORS_FILE):
-        raise NoBundleError(f"{path} is a part of a bundle: give the folder or the predictions file")
+    if path.is_file() and path.name in (TASK_FILE, RECORD_FILE, LOCK_FILE, CALIBRATORS_FILE, SPLITS_FILE):
+        raise _part(path)
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     root, archive, named = path, None, None
@@ -95,6 +96,10 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
     elif path.is_file():
         root, named = path.parent, path.name
     return _read(_Reader(root), named, record, problems, notes, archive)
+
+
+def _part(path: Path) -> NoBundleError:
+    return NoBundleError(f"{path} is a part of a bundle: give the folder or the predictions file")
 
 
 @dataclass
@@ -241,6 +246,8 @@ def _read(
         reader.missing.setdefault("predictions", reader.missing["record"])
         calibrators = None
     else:
+        if named == record.splits.file and named not in PREDICTIONS_FILES:
+            raise _part(reader.root / named)
         reader.table("splits", record.splits.file)
         parameters = record.calibration.parameters
         if not unreadable(reader.root / parameters, reader.root):

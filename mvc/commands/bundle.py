@@ -147,8 +147,9 @@ def submit(
         recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
         if outcome.upload is not None:
             size = outcome.upload.stat().st_size / 1e6
+            replaced = ", in place of an earlier one" if outcome.replaced else ""
             shown = outcome.upload if (out or bundle).is_absolute() else os.path.relpath(outcome.upload)
-            recorded += f"\nto upload to the host, who scores it: {shown} ({size:.1f} MB)"
+            recorded += f"\nto upload to the host, who scores it: {shown} ({size:.1f} MB{replaced})"
         show_verdict(outcome.verdict, recorded, None if outcome.upload is not None else outcome.folder)
     raise typer.Exit(outcome.verdict.exit_code)
 

@@ -71,8 +71,9 @@ def init(
     caps = made.task.caps
     if as_json:
         place = {"folder": str(folder), "problems": [], "images": made.images, "task": made.task.name}
-        notes = {"absent": list(made.absent), "notes": list(made.notes), "caps": caps.model_dump(), "task_sha256": made.task.digest}
-        typer.echo(json.dumps({**place, **shown, **notes}, indent=2, ensure_ascii=False))
+        notes = {"absent": list(made.absent), "notes": list(made.notes)}
+        more = {"caps": caps.model_dump(), "task_sha256": made.task.digest}
+        typer.echo(json.dumps({**place, **shown, **notes, **more}, indent=2, ensure_ascii=False))
         return
     for line in made.notes:
         typer.echo(f"note: {line}")
@@ -101,8 +102,8 @@ def receipt(
     Example: mvc host receipt declaration.lock --task public/task.yaml --key private/host.key
     """
     from protocol.findings import plain
-    from scorer.ledger import Ledger, default_path
     from scorer.host_task import load_host_key
+    from scorer.ledger import Ledger, default_path
     from scorer.ledger_filings import file_lock, read_lock
     from submission.bundle import RECEIPT_FILE, TASK_FILE
     from submission.files import write_atomic

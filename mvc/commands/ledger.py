@@ -45,7 +45,7 @@ def verify(
 
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         said = f"{_plain(head)} is no whole digest, 64 hex characters; mvc ledger list shortens digests"
-        raise typer.BadParameter(f"{said}, mvc ledger verify and list --json print them", param_hint="--head")
+        raise typer.BadParameter(f"{said}, mvc ledger verify and mvc ledger list --json don't", param_hint="--head")
     need_file(task, "--task")
     path = _there(ledger)
     count, last = 0, ""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from submission.recalibration.maps import FLOOR, LARGEST, Floats, Outputs, RunMap
 
 SINGLE = 2.0**-20  # relative error of softmax in single precision, and of logits
-NEAR_ONE = 2.0**-24  # spacing of float32 below 1: what 1 - p is known to
+NEAR_ONE = 2.0**-24  # spacing of float32 below 1
+COMPLEMENT = 2.0**-22  # error of 1 - p where p is a sigmoid in single precision
 HALF = 2.0**-24  # spacing of the least float16
 OUTPUT = 2.0**-18  # error of a calibrated probability computed in single precision
 SHARE = 2.0**-10  # the same as a share of a small one, and of the distance to 1
@@ -80,7 +81,7 @@ def near_zero(precision: str) -> float:
 def _least_of(precision: str, near_one: bool = False) -> float:
     unit = near_zero(precision)
     if near_one:
-        unit = max(unit, 2.0**-11 if precision == "float16" else NEAR_ONE)
+        unit = max(unit, 2.0**-11 if precision == "float16" else COMPLEMENT)
     return unit / 400.0 if unit else 2.0**-149
 
 
@@ -132,7 +133,7 @@ def box_of(run_map: RunMap, outputs: Outputs, precision: Mapping[str, Sequence[s
         if run_map.softmax is None:
             opened |= (complement[0] <= 0).any(axis=1)
         return Box((low, high), u0, u1, opened)
-    near = np.array([max(unit_of(kind), 2.0**-11 if kind == "float16" else NEAR_ONE) for kind in precision["p"]])
+    near = np.array([max(unit_of(kind), 2.0**-11 if kind == "float16" else COMPLEMENT) for kind in precision["p"]])
     rest = 1.0 - outputs.p
     slack = np.maximum(near, rest * SINGLE)
     u0 = (_log(np.maximum(rest - slack, 0.0)), np.log(np.maximum(rest + slack, FLOOR)))

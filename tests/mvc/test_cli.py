@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 import mvc as api
 from mvc.cli import app
-from mvc.show import footnotes
+from mvc.show import footnotes, show_verdict
 from scorer.ledger import EventKind, Ledger
 from tests.builders import good_submission, write
+from tests.referee import quick_check
 
 COMMANDS = ("demo", "init", "declare", "recalibrate", "check", "submit", "score", "rules", "host", "ledger")
 
@@ -117,7 +118,11 @@ def test_the_examples_own_lock_gives_way(tmp_path: Path) -> None:
 def test_the_example_of_own_data_is_accepted(tmp_path: Path) -> None:
     script = Path(__file__).resolve().parents[2] / "examples" / "own_data.py"
     command = [sys.executable, str(script), str(tmp_path / "mine")]
-    subprocess.run(command, check=True, capture_output=True, cwd=script.parents[1])
+    made = subprocess.run(command, check=True, capture_output=True, text=True, cwd=script.parents[1])
+    assert made.stdout.startswith(f"{tmp_path / 'mine.salt'}: the secret salt")
+    for wrong in (command, command[:2]):
+        refused = subprocess.run(wrong, check=False, capture_output=True, text=True, cwd=script.parents[1])
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
     assert mvc("declare", tmp_path / "mine").returncode == 0
     done = mvc("submit", tmp_path / "mine", "--ledger", tmp_path / "mvc.duckdb")
     assert done.returncode == 0, done.stdout
@@ -147,6 +152,37 @@ def test_numbers_never_wrap(width: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert max(map(len, tables.splitlines())) <= int(width)
 
 
+def test_findings_are_shown_without_blanks_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And the texts of the example that are left are one line."""
+    draft = good_submission()
+    draft.task["target"] = draft.task["label_source"] = draft.record["title"] = "EXAMPLE: a text"
+    show_verdict(quick_check(write(draft, tmp_path / "mine")))
+    lines = capsys.readouterr().out.splitlines()
+    notes = lines[next(k for k, line in enumerate(lines) if line.startswith("note: MVC018")) :]
+    assert notes[1] == "    task.yaml: target, task.yaml: label_source, submission.yaml: title"
+    assert len([line for line in notes if line.startswith("    ")]) == 1
+    assert [line for line in notes if line.endswith(" ")] == []
+
+
+@pytest.mark.parametrize("name", ["splits.parquet", "patients.parquet"])
+def test_a_split_file_is_no_bundle(name: str, tmp_path: Path) -> None:
+    draft = good_submission()
+    folder = write(draft, tmp_path / "mine")
+    (folder / "splits.parquet").rename(folder / name)
+    record = folder / "submission.yaml"
+    record.write_text(record.read_text().replace("file: splits.parquet", f"file: {name}"))
+    with pytest.raises(ValueError, match="is a part of a bundle: give the folder or the predictions file"):
+        api.check(folder / name)
+
+
+def test_a_record_that_is_not_there_is_named_by_its_option(tmp_path: Path) -> None:
+    folder = write(good_submission(), tmp_path / "mine")
+    for command in ("check", "submit", "recalibrate"):
+        done = CliRunner().invoke(app, [command, str(folder), "--record", "nofile.yaml"])
+        assert done.exit_code == 2
+        assert "Invalid value for --record: nofile.yaml: no such file" in done.output
+
+
 def test_footnotes_explain_what_a_reader_may_stumble_over() -> None:
     inside = {"metric": "ece", "value": 0.2, "lo": 0.1, "hi": 0.3, "reason": ""}
     outside = inside | {"value": 0.05}
@@ -161,7 +197,8 @@ def test_python_api_takes_text(tmp_path: Path) -> None:
     verdict = api.check(str(folder))
     assert (str(verdict), repr(verdict)) == ("MVC ACCEPTED example-1", "<Verdict MVC ACCEPTED example-1>")
     assert [name for name in dir(api.metrics) if not name.startswith("_")] == sorted(api.metrics.__all__)
-    assert api.submit(str(folder), ledger=str(tmp_path / "mvc.duckdb")).folder == folder
+    done = api.submit(str(folder), ledger=str(tmp_path / "mvc.duckdb"))
+    assert (done.folder, str(done)) == (folder, "MVC ACCEPTED example-1")
 
 
 def test_the_readmes_python_runs(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from submission.skeleton import declare_folder
 from submission.writing import to_yaml
 from tests.builders import copy_of, edit_json, good_submission, write
 from tests.hosting import OTHER_KEY, score_record, write_key
-from tests.referee import quick_check, rejecting, result_of
+from tests.referee import decoding_here, quick_check, rejecting, result_of
 
 runner = CliRunner()
 
@@ -82,7 +82,7 @@ def test_init_says_what_to_publish_and_what_to_keep(host: Path, tmp_path: Path) 
     lines = made.stdout.splitlines()
     assert lines[0].endswith("/public: task.yaml, splits.parquet, host.pub; publish these")
     assert lines[1].endswith("/private: truth.parquet (240 images), host.key; keep these to yourself")
-    assert lines[-1] == "  caps: 60 runs a submission, 1 contents a team"
+    assert lines[-1] == "  caps: 60 runs a submission, 1 content a team"
     document = json.loads(mvc("host", "init", tmp_path / "newer", *inputs, "--json").stdout)
     published = read_task(tmp_path / "newer" / "public" / "task.yaml")
     assert (document["task_sha256"], document["host_key"]) == (published.digest, published.host_key)
@@ -90,6 +90,25 @@ def test_init_says_what_to_publish_and_what_to_keep(host: Path, tmp_path: Path) 
     assert again.exit_code == 2
     assert "not an empty folder" in " ".join(again.output.replace("│", " ").split())
     assert mvc("host", "init", tmp_path / "x", "--task", tmp_path / "no", *inputs[2:]).exit_code == 2
+
+
+def test_init_notes_caps_that_let_labels_be_read_out(host: Path, tmp_path: Path) -> None:
+    document = yaml.safe_load((host / "draft.yaml").read_text())
+    document["label_source"], told = "EXAMPLE: a biopsy", []
+    for name, caps in (
+        ("a", {"max_runs": 12, "quota": 20}),
+        ("b", {"max_runs": 13, "quota": 20}),
+        ("c", {"quota": None}),
+    ):
+        (tmp_path / "my.yaml").write_bytes(to_yaml({**document, "caps": caps}))
+        inputs = ("--task", tmp_path / "my.yaml", "--splits", host / "full.parquet")
+        notes = json.loads(mvc("host", "init", tmp_path / name, *inputs, "--json").stdout)["notes"]
+        assert notes[0] == "1 text of the example left in the task: label_source"
+        told.append([note.partition(" can read")[0] for note in notes[1:]])
+    assert told == [[], ["13 runs x 20 contents"], ["60 runs without a quota"]]
+    (tmp_path / "my.yaml").write_text("[")
+    refused = mvc("host", "init", tmp_path / "d", *inputs)
+    assert refused.stderr.startswith("problem: my.yaml: ")
 
 
 def test_init_names_every_problem_and_leaves_nothing(host: Path, tmp_path: Path) -> None:
@@ -126,6 +145,18 @@ def test_a_receipt_makes_a_bundle_dated(host: Path, bundle: Path) -> None:
     assert Receipt(**document["receipt"]) == opened_receipt(first, task(host).host_key or "")
 
 
+def test_the_upload_is_named_as_the_bundle_was_typed(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bundle.parent)
+    with decoding_here():
+        first, again = mvc("submit", "bundle"), mvc("submit", bundle)
+    told = [
+        done.stdout.splitlines()[-2].removeprefix("to upload to the host, who scores it: ") for done in (first, again)
+    ]
+    assert told[0].startswith("example-1.zip (0.")
+    assert told[1].startswith(f"{bundle.resolve().parent}/example-1.zip (0.")
+    assert [line.endswith(", in place of an earlier one)") for line in told] == [False, True]
+
+
 def test_a_receipt_does_not_move_to_another_bundle(host: Path, bundle: Path) -> None:
     assert mvc("host", "receipt", bundle / "declaration.lock").exit_code == 0
     record = yaml.safe_load((bundle / "submission.yaml").read_text())
@@ -157,7 +188,10 @@ def test_what_is_wrong_with_a_lock_is_named(host: Path, bundle: Path) -> None:
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.startswith("error: declaration.lock: it was changed after it was made: its digest differs; ")
     lock.write_text("{}")
-    assert mvc("host", "receipt", lock).exit_code == 1
+    notalock = lock.rename(bundle / "notalock.yaml")
+    refused = mvc("host", "receipt", notalock, "--task", task_file(host))
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: notalock.yaml: lock: ")
     assert not (bundle / "receipt.json").exists()
     assert mvc("ledger", "list").exit_code == 2  # no ledger was made for it
     assert mvc("host", "receipt", bundle / "no.lock").exit_code == 2
@@ -172,6 +206,9 @@ def test_a_wrong_key_is_named(host: Path, bundle: Path, tmp_path: Path) -> None:
     open_key = mvc("host", "receipt", lock, "--key", write_key(tmp_path / "open.key", mode=0o644))
     assert (open_key.exit_code, "chmod 600" in open_key.stderr) == (2, True)
     assert mvc("host", "receipt", lock, "--key", lock).exit_code == 2
+    public = mvc("host", "receipt", lock, "--key", host / "hosted" / "public" / "host.pub")
+    assert public.exit_code == 2
+    assert public.stderr.endswith("host.pub: this is the public key; give the private one, host.key\n")
     open_task = mvc("host", "receipt", lock, "--task", host / "draft.yaml")
     assert (open_task.exit_code, "names no host key" in open_task.stderr) == (4, True)
 
@@ -200,12 +237,12 @@ def test_a_record_is_appended_once_and_counted(host: Path, bundle: Path, tmp_pat
     made = mvc("ledger", "append", record, *where)
     assert made.exit_code == 0, made.output
     assert made.stdout.splitlines()[0].endswith("as event 3: example-1, accepted")
-    assert made.stdout.splitlines()[1] == "team your team: 1 contents scored for example-binary, 0 left"
+    assert made.stdout.splitlines()[1] == "team your team: 1 content scored for example-binary, 0 left of a quota of 1"
     again = mvc("ledger", "append", record, *where)
     assert (again.exit_code, again.stderr) == (1, "error: record.json: already recorded as event 3\n")
 
     more = signed(host, tmp_path / "more.json", content_sha256="1" * 64)
-    told = "team your team has used its quota: 1 of 1 contents scored for example-binary"
+    told = "team your team has used its quota of 1: 1 content scored for example-binary"
     asked = mvc("host", "quota", *where, "--record", more)
     assert (asked.exit_code, asked.stdout.splitlines()[-1]) == (1, f"does not fit: {told}")
     refused = mvc("ledger", "append", more, *where)
@@ -216,7 +253,7 @@ def test_a_record_is_appended_once_and_counted(host: Path, bundle: Path, tmp_pat
     document = json.loads(mvc("ledger", "append", more, *where, "--over-quota", "--json").stdout)
     assert (document["event"]["seq"], document["over_quota"], document["left"]) == (4, True, 0)
     shown = mvc("host", "quota", *where, "--team", "YOUR team").stdout
-    assert shown == "YOUR team: 2 of 1 contents scored, 0 left; 1 declaration filed\n"
+    assert shown == "YOUR team: 2 contents scored, 1 over the quota of 1; 1 declaration filed\n"
     (team,) = json.loads(mvc("host", "quota", *where, "--json").stdout)["teams"]
     assert team == {"team": "your team", "scored": 2, "quota": 1, "filings": 1, "left": 0}
 

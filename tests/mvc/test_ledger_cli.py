@@ -40,6 +40,9 @@ def test_verify_json_and_noted_head(path: Path) -> None:
     assert runner.invoke(app, ["verify", "--head", document["head"]]).exit_code == 0
     result = runner.invoke(app, ["verify", "--json", "--head", "f" * 64])
     assert (result.exit_code, json.loads(result.stdout)["whole"]) == (1, False)
+    short = runner.invoke(app, ["verify", "--head", document["head"][:12]])
+    assert short.exit_code == 2
+    assert "is no whole digest" in " ".join(short.output.split())
 
 
 def test_verify_finds_tampering(path: Path) -> None:
@@ -74,6 +77,8 @@ def test_no_ledger_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert result.exit_code == 2
         assert re.fullmatch(r"error: there is no ledger at .*absent.duckdb\n", result.stderr)
     assert list(tmp_path.iterdir()) == []
+    monkeypatch.chdir(tmp_path)
+    assert runner.invoke(app, ["list", "--ledger", "mine"]).stderr == "error: there is no ledger at mine\n"
 
 
 def test_busy_ledger(path: Path) -> None:

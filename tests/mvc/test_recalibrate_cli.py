@@ -121,7 +121,8 @@ def test_types_columns_and_logits_stay(precision: Any, tmp_path: Path) -> None:
     sums = new.select(pl.sum_horizontal(pl.col("z_0", "z_1", "z_2").exp())).to_series()
     assert (sums - 1.0).abs().max() < 1e-5  # type: ignore[operator]
     records = CALIBRATORS.validate_json((folder / "calibrators.json").read_bytes())
-    assert {r.input for r in records if r.family != "isotonic"} == {"logits"}
+    inputs = {"temperature": "logits", "vector": "log-probabilities", "isotonic": "probabilities"}
+    assert {r.family: r.input for r in records} == inputs
     assert rejecting(quick_check(folder)) == []
 
 
@@ -173,6 +174,23 @@ def test_cross_fit_pools_the_out_of_fold_rows(tmp_path: Path) -> None:
     made = pl.read_parquet(crossed / "predictions.parquet").filter(pl.col("calibrator") != "none")
     assert made["fold"].null_count() == made.height == 2 * 3 * 240
     assert rejecting(quick_check(crossed)) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("splits", "add the column fold to splits.parquet: the fold of every out-of-fold train image"),
+        ("predictions", "the predictions have no column fold, and the record declares cross_fit (MVC309): add it"),
+    ],
+)
+def test_cross_fit_without_folds_is_said(table: str, said: str, tmp_path: Path) -> None:
+    draft = cross_fit()
+    setattr(draft, table, getattr(draft, table).drop("fold"))
+    folder = write(draft, tmp_path / "b")
+    before = files(folder)
+    done = recalibrate(folder)
+    assert (done.exit_code, files(folder)) == (2, before)
+    assert said in done.stderr
 
 
 def no_calib(draft: Draft) -> None:
@@ -243,7 +261,10 @@ def test_methods_are_chosen_among_the_declared(tmp_path: Path) -> None:
     draft = uncalibrated()
     draft.record["calibration"]["methods"].append({"name": "mine", "family": "custom"})
     folder = write(draft, tmp_path / "b")
-    for name, said in (("platt", "no declared method; the record has none, temperature"), ("mine", "nothing to fit")):
+    for name, said in (
+        ("platt", "no declared method; declared and fitted here: temperature, isotonic"),
+        ("mine", "nothing to fit"),
+    ):
         done = recalibrate(folder, "--method", name)
         assert done.exit_code == 2
         assert said in done.stderr

@@ -340,10 +340,16 @@ def test_the_blind_warehouse_never_has_a_label(made: HostFolder, tmp_path: Path)
 def test_misconfigured_is_one_line_on_the_command_line(made: HostFolder, tmp_path: Path) -> None:
     bundle = answer(small(), made, tmp_path / "bundle")
     line = arguments(made, bundle, tmp_path / "out")
-    line[line.index(str(made.key))] = str(tmp_path / "gone.key")
+    line[line.index(str(made.key))] = str(made.folder / "public" / "host.pub")
     done = CliRunner().invoke(app, line)
     assert done.exit_code == 4
-    assert done.stderr.splitlines() == ["mvc score: reading the truth", MISCONFIGURED]
+    told = "give --host DIR, and the reason is written to DIR/host.log"
+    assert done.stderr.splitlines() == ["mvc score: reading the truth", f"{MISCONFIGURED}; {told}"]
     assert done.stdout == ""
+    logged = CliRunner().invoke(app, [*line, "--host", str(tmp_path / "log")])
+    assert logged.stderr.splitlines()[1] == f"{MISCONFIGURED}; the reason is in {tmp_path / 'log' / 'host.log'}"
+    assert "this is the public key; give the private one" in (tmp_path / "log" / "host.log").read_text()
+    inside = CliRunner().invoke(app, [*line, "--host", str(tmp_path / "out" / "log")])
+    assert "--host must be a folder outside --output" in inside.stderr
     again = CliRunner().invoke(app, [*line, "--json"])
     assert json.loads(again.stdout)["exit_code"] == again.exit_code == 4

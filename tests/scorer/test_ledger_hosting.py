@@ -194,7 +194,7 @@ def test_the_quota_counts_distinct_contents(ledger: Ledger) -> None:
     append(ledger, team=" FIRST TEAM ", content_sha256="3" * 64)
     third = score_record(TASK, content_sha256="4" * 64)
     told = exceeds(third, TASK, ledger.events())
-    assert told == f"team first team has used its quota: 2 of 2 contents scored for {TASK.name}"
+    assert told == f"team first team has used its quota of 2: 2 contents scored for {TASK.name}"
     with pytest.raises(RecordRefused, match=f"{told}; --over-quota records it and says so"):
         append(ledger, content_sha256="4" * 64)
     assert usage(TASK, ledger.events(), "First Team") == (Usage("First Team", 2, 2, 1),)
