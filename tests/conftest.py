@@ -1,5 +1,6 @@
 """What several tests share: verdicts on good submissions, made once."""
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.builders import write
 from tests.mutations.registry import Base
 from tests.referee import quick_check
 
+os.environ["COLUMNS"] = "110"  # what is read back must not be wrapped by the terminal at hand
 settings.register_profile("kit", deadline=None)  # a busy machine is no failure
 settings.load_profile("kit")
 

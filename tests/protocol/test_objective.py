@@ -41,7 +41,7 @@ def test_words_are_read(words: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 def test_what_is_left_out_is_that_of_the_family() -> None:
     assert read("isotonic") == Objective("squared")
-    assert read("histogram") == Objective("squared")
+    assert read("histogram") == Objective("squared", binning=("equal-mass", 15))
     assert read("platt") == Objective("nll")
     assert not Objective("nll").penalised
     assert all(o.penalised for o in (Objective("nll", ridge=1.0), Objective("nll", odir=(0.0, 1.0))))

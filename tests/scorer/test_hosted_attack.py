@@ -168,7 +168,7 @@ def test_over_several_submissions_the_quota_is_the_bound(made: HostFolder, tmp_p
         signed = believed((out / "record.json").read_bytes(), made.task)
         with Ledger.open(ledger) as opened:
             if n == QUOTA:
-                with pytest.raises(RecordRefused, match=f"{QUOTA} of {QUOTA} contents"):
+                with pytest.raises(RecordRefused, match=f"its quota of {QUOTA}: {QUOTA} contents"):
                     append_record(signed, made.task, opened)
                 break
             append_record(signed, made.task, opened)
