@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 Kind = Literal["binary", "multiclass", "multilabel"]
 SplitName = Literal["train", "val", "calib", "test", "external"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "val", "calib", "test", "external")
+EVALUATED: tuple[SplitName, ...] = ("test", "external")
 DEVELOPMENT: tuple[SplitName, ...] = ("train", "val", "calib", "test")
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -15,8 +15,8 @@ from protocol import EDITION
 from protocol.findings import counted, plain
 from protocol.stages.stage0_intake import texts_of
 from protocol.task import Task
+from protocol.types import EVALUATED
 from scorer.host_tables import (
-    HIDDEN,
     absent_classes,
     label_problems,
     read_splits,
@@ -105,7 +105,7 @@ def init_host(
         problems += splits_problems(listed.table, draft)
         labels = None if given is None else given.table
         if given is None:
-            labels = listed.table.filter(pl.col("split").is_in(HIDDEN)).select("image_id", *draft.label_columns)
+            labels = listed.table.filter(pl.col("split").is_in(EVALUATED)).select("image_id", *draft.label_columns)
         if labels is not None:
             progress("checking the truth")
             problems += truth_problems(labels, listed.table, draft)
@@ -138,8 +138,8 @@ def _draft_problems(draft: Task, file: str) -> list[str]:
 def _labelled(splits: pl.DataFrame, truth: pl.DataFrame, task: Task) -> pl.DataFrame:
     """Image, split and labels of all rows whose label is known: the truth's where it is hidden."""
     columns = ("image_id", "split", *task.label_columns)
-    open_ = splits.filter(~pl.col("split").is_in(HIDDEN)).select(columns)
-    hidden = splits.filter(pl.col("split").is_in(HIDDEN)).select("image_id", "split")
+    open_ = splits.filter(~pl.col("split").is_in(EVALUATED)).select(columns)
+    hidden = splits.filter(pl.col("split").is_in(EVALUATED)).select("image_id", "split")
     return pl.concat([open_, hidden.join(truth, on="image_id", how="inner").select(columns)])
 
 
@@ -149,7 +149,7 @@ def _write(folder: Path, draft: Task, splits: pl.DataFrame, truth: pl.DataFrame)
         stage = Path(name, "host")
         (stage / PUBLIC).mkdir(parents=True)
         (stage / PRIVATE).mkdir(mode=0o700)
-        hidden = pl.col("split").is_in(HIDDEN)
+        hidden = pl.col("split").is_in(EVALUATED)
         public = splits.with_columns(
             pl.when(hidden).then(None).otherwise(pl.col(label)).alias(label) for label in draft.label_columns
         )

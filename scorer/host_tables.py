@@ -15,14 +15,13 @@ from protocol.facts import Problem
 from protocol.findings import counted, plain
 from protocol.tables import PERSONAL_NAMES, bare
 from protocol.task import Task, no_subgroup
-from protocol.types import DEVELOPMENT
+from protocol.types import DEVELOPMENT, EVALUATED
 from scorer.intake import NULL
 from scorer.intake.child import SPLITS_CAP
 from scorer.intake.decode import Decoded, decode_splits
 from scorer.intake.opening import Refused, open_table
 from splits import attack
 
-HIDDEN = ("test", "external")
 IDENTIFIER = r"^[0-9a-f]{64}$"
 
 
@@ -152,7 +151,7 @@ def _splits_problems(splits: pl.DataFrame, task: Task) -> Iterator[str]:
         if group.column not in splits.columns:
             yield f"splits: no column {group.column}, which the task names as a subgroup (MVC603)"
             continue
-        here = splits.filter(pl.col("split").is_in(HIDDEN)).select("split", group.column).drop_nulls()
+        here = splits.filter(pl.col("split").is_in(EVALUATED)).select("split", group.column).drop_nulls()
         unknown = sorted(set(here[group.column]) - set(group.levels))
         absent = [level for level in group.levels if level not in set(here.filter(split="test")[group.column])]
         for levels, what in (
@@ -169,7 +168,7 @@ def truth_problems(truth: pl.DataFrame, splits: pl.DataFrame, task: Task) -> tup
 
 
 def _truth_problems(truth: pl.DataFrame, splits: pl.DataFrame, task: Task) -> Iterator[str]:
-    hidden = splits.filter(pl.col("split").is_in(HIDDEN))
+    hidden = splits.filter(pl.col("split").is_in(EVALUATED))
     blank = truth["image_id"].null_count()
     if blank:
         yield f"truth: {counted(blank, 'row')} without image_id"
@@ -199,7 +198,7 @@ def label_problems(labels: pl.DataFrame, task: Task) -> tuple[str, ...]:
     ``labels`` has ``image_id``, ``split`` and the label columns.
     """
     top = 1 if task.kind == "multilabel" else len(task.classes) - 1
-    scored = labels.filter(pl.col("split").is_in(("calib", *HIDDEN)))
+    scored = labels.filter(pl.col("split").is_in(("calib", *EVALUATED)))
     found = []
     for name in task.label_columns:
         outside = scored.filter(~pl.col(name).is_between(0, top))

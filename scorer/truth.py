@@ -21,6 +21,7 @@ from protocol import EDITION
 from protocol.canonical import sha256_hex
 from protocol.findings import plain
 from protocol.task import Subgroup, Task, no_subgroup
+from protocol.types import EVALUATED
 from scorer.check import Examination
 from scorer.host_task import HostError, read_task
 from scorer.intake import NULL
@@ -28,7 +29,6 @@ from scorer.intake.jail import Arrays
 from scorer.warehouse import Warehouse
 from submission.bundle import TASK_FILE
 
-EVALUATED = ("test", "external")
 MAX_TRUTH = 4 << 30
 
 

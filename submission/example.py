@@ -25,7 +25,6 @@ PATIENTS = {"train": 24, "val": 12, "calib": 60, "test": 80, "external": 40}
 IMAGES_PER_PATIENT = 2
 FAMILIES: tuple[Family, ...] = ("temperature", "isotonic")
 NAME = "example-1"
-HOW = "EXAMPLE: by patient, stratified by label"
 EXAMPLE_SALT = b"a published salt: these patients are made up"
 
 
@@ -155,7 +154,7 @@ def _record(kind: Kind, seeds: Sequence[int]) -> dict[str, Any]:
         "splits": {
             "file": "splits.parquet",
             "unit": "patient",
-            "how": HOW,
+            "how": "EXAMPLE: by patient, stratified by label",
             "seed": 0,
             "hash": {
                 "scheme": "hmac-sha256",

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from protocol.calibrators import FittedCalibrator
 from protocol.objective import objective_of
 from protocol.submission import Method
-from protocol.types import Kind
+from protocol.types import EVALUATED, Kind
 from submission import recalibration
 from tests.builders import Draft
-
-EVALUATED = ("test", "external")
 
 
 def columns_of(draft: Draft) -> list[str]:

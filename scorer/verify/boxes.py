@@ -78,10 +78,13 @@ def near_zero(precision: str) -> float:
     return HALF if precision == "float16" else unit_of(precision)
 
 
+def error_near_one(precision: str) -> float:
+    """What 1 - p is known to, where a single column holds p."""
+    return max(unit_of(precision), 2.0**-11 if precision == "float16" else COMPLEMENT)
+
+
 def _least_of(precision: str, near_one: bool = False) -> float:
-    unit = near_zero(precision)
-    if near_one:
-        unit = max(unit, 2.0**-11 if precision == "float16" else COMPLEMENT)
+    unit = max(near_zero(precision), error_near_one(precision)) if near_one else near_zero(precision)
     return unit / 400.0 if unit else 2.0**-149
 
 
@@ -133,7 +136,7 @@ def box_of(run_map: RunMap, outputs: Outputs, precision: Mapping[str, Sequence[s
         if run_map.softmax is None:
             opened |= (complement[0] <= 0).any(axis=1)
         return Box((low, high), u0, u1, opened)
-    near = np.array([max(unit_of(kind), 2.0**-11 if kind == "float16" else COMPLEMENT) for kind in precision["p"]])
+    near = np.array([error_near_one(kind) for kind in precision["p"]])
     rest = 1.0 - outputs.p
     slack = np.maximum(near, rest * SINGLE)
     u0 = (_log(np.maximum(rest - slack, 0.0)), np.log(np.maximum(rest + slack, FLOOR)))

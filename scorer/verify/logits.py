@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from protocol.types import Kind
-from scorer.verify.boxes import NEAR_ONE, TINY, logit_slack, near_zero, output_slack, relative_of, unit_of
+from scorer.verify.boxes import TINY, error_near_one, logit_slack, near_zero, output_slack, relative_of
 from submission.recalibration.maps import LARGEST, Floats, Outputs, softmax
 
 
@@ -36,9 +36,7 @@ def stray_logits(
     milder = made * np.exp(-2.0 * slack) - p - np.maximum(units, 2.0 * shares * p) - TINY
     beyond = np.maximum(beyond, milder)
     if kind != "multiclass":
-        near = np.array(
-            [max(unit_of(name), 2.0**-11 if name == "float16" else 4.0 * NEAR_ONE) for name in precision["p"]]
-        )
+        near = np.array([error_near_one(name) for name in precision["p"]])
         milder = expit(-z) * np.exp(-2.0 * slack) - (1.0 - p) * (1.0 + 2.0 * shares) - near
         beyond = np.maximum(beyond, milder)
     worst = beyond.max(axis=1)
