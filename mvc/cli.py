@@ -5,14 +5,18 @@ import importlib.metadata
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
-from mvc.commands import bundle, demo, host, ledger, recalibrate, rules, score
+from mvc.commands import bundle, demo, evalai, host, ledger, recalibrate, rules, score
 from protocol import EDITION
+
+GRACE = 3.0  # seconds between SIGTERM and the end: platforms kill after five
 
 app = typer.Typer(
     name="mvc",
@@ -38,6 +42,13 @@ def options(
     ] = False,
 ) -> None:
     """Submit, referee and audit the calibration of medical image classifiers: seven steps, one verdict."""
+    if "MVC_MEMORY" in os.environ:
+        from scorer.machine import MemorySettingError, memory
+
+        try:
+            memory()
+        except MemorySettingError as error:
+            raise typer.BadParameter(str(error), param_hint="MVC_MEMORY") from None
 
 
 app.command("demo")(demo.demo)
@@ -47,6 +58,7 @@ app.command("recalibrate")(recalibrate.recalibrate)
 app.command("check")(bundle.check)
 app.command("submit")(bundle.submit)
 app.command("score")(score.score)
+app.command("evalai-worker")(evalai.evalai_worker)
 app.command("rules")(rules.rules)
 app.add_typer(host.app)
 app.add_typer(ledger.app)
@@ -55,6 +67,7 @@ app.add_typer(ledger.app)
 def main() -> NoReturn:
     """Run the command line and leave with the exit code that the user was promised."""
     signal.signal(signal.SIGTERM, _terminated)
+    _end_in_time()
     try:
         app(prog_name="mvc")
     except SystemExit as end:
@@ -68,6 +81,21 @@ def main() -> NoReturn:
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(143)
+
+
+def _end_in_time() -> None:
+    """See that SIGTERM ends this process within GRACE seconds, also when compiled code keeps the handler waiting."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while signal.SIGTERM not in os.read(told, 64):
+            pass
+        time.sleep(GRACE)
+        os._exit(143)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _disk_refused(error: Exception) -> int:

@@ -16,6 +16,7 @@ from protocol.findings import Verdict
 from protocol.rules import Rule
 from protocol.submission import Submission
 from protocol.task import Task
+from scorer.ahead import for_rules
 from scorer.intake.jail import Intake, decode
 from scorer.receipts import declared_words, receipt_of
 from scorer.warehouse import Warehouse
@@ -49,11 +50,13 @@ def examine(
     record: Path | None = None,
     task: Task | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    ahead: Callable[[], None] = for_rules,
 ) -> Iterator[Examination]:
     """Check the bundle at ``path`` (folder, zip or predictions file) and keep it open for scoring.
 
     ``record`` overrides the ``submission.yaml`` beside the predictions. ``task`` is the host's, where there is one: a
-    bundle with another is rejected (MVC011). ``progress`` is told each step by name.
+    bundle with another is rejected (MVC011). ``progress`` is told each step by name; ``ahead`` is
+    done while the tables are decoded.
     Raises submission.bundle.NoBundleError when there is nothing at ``path``.
     """
     with tempfile.TemporaryDirectory(prefix="mvc-") as scratch:
@@ -63,7 +66,7 @@ def examine(
         progress("reading the record")
         bundle = _admitted(open_bundle(path, folders[0], record), task)
         progress("decoding tables")
-        waiting = threading.Thread(target=attack.prepare, daemon=True)  # while the decoding process works
+        waiting = threading.Thread(target=ahead, daemon=True)
         waiting.start()
         intake = decode(bundle, folders[1])
         waiting.join()

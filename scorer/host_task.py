@@ -41,7 +41,7 @@ def host_key_of(task: Task) -> str:
     return task.host_key
 
 
-def load_host_key(path: Path) -> "Ed25519PrivateKey":
+def load_host_key(path: Path, *, any_mode: bool = False) -> "Ed25519PrivateKey":
     """The private key of a host at ``path``; KeyFileError, which says so where it is the public one."""
     try:
         # looked at before its mode: others may well read a public key
@@ -51,4 +51,4 @@ def load_host_key(path: Path) -> "Ed25519PrivateKey":
                     raise KeyFileError(f"{path}: this is the public key; give the private one, host.key")
     except OSError:
         pass  # what can't be read is named below
-    return load_key(path)
+    return load_key(path, any_mode=any_mode)

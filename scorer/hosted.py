@@ -6,14 +6,12 @@ text.
 """
 
 import base64
-import contextlib
 import importlib.metadata
 import json
 import logging
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,12 +22,14 @@ from protocol.canonical import canonical_json
 from protocol.catalogue import headline_metrics
 from protocol.engine import Facts, run_rules
 from protocol.facts import Problem
-from protocol.findings import Outcome, RuleResult, Status, Verdict, plain
+from protocol.findings import Outcome, RuleResult, Status, Verdict
 from protocol.hosting import PublicScore, Receipt, RecordedFinding, ScoreRecord
 from protocol.rules import all_rules, facts_of
 from protocol.task import Task
+from scorer.ahead import for_scores
 from scorer.check import Examination, examine, judge
 from scorer.host_task import HostError, load_host_key
+from scorer.hosted_places import emptied, find_bundle, host_log, kept_apart, lies_in
 from scorer.receipts import declared_words, receipt_of
 from scorer.signing import KeyFileError, payload_type, public_hex, seal
 from scorer.truth import Truth, hosted_task, joined, not_covered, read_truth
@@ -47,7 +47,7 @@ log = logging.getLogger("mvc")
 
 Progress = Callable[[str], None]
 VERDICT_FILE, SCORES_FILE, SIGNED_FILE = "verdict.json", "scores.json", "record.json"
-HOST_FILE, LOG_FILE = "host.json", "host.log"
+HOST_FILE = "host.json"
 FAULT = "MVC UNDETERMINED the host's scorer failed; the host has the log; this is not the submission's fault"
 MISCONFIGURED = "MVC HOST MISCONFIGURED nothing was scored; this is not the submission's fault"
 HOST_ONLY = "for the host's eyes only"
@@ -69,12 +69,18 @@ class Fault(Verdict):
 
 @dataclass(frozen=True)
 class HostedScore:
-    """What participants may know: the verdict, made without labels, the record with the public scores (None where
-    nothing was decided), and the ``files`` that were written."""
+    """What participants may know: the verdict, made without labels, and the record with the public scores.
+
+    The record is None where nothing was decided. ``documents`` has the bytes of what was made, by file name, verdict
+    last; ``files`` are those that were written. ``entry`` is the model and calibrator that stand for the submission
+    where a platform ranks one number: those that its record declares first; None unless it was accepted.
+    """
 
     verdict: Verdict
     record: ScoreRecord | None
-    files: tuple[Path, ...]
+    documents: Mapping[str, bytes]
+    entry: tuple[str, str] | None = None
+    files: tuple[Path, ...] = ()
 
     @property
     def scores(self) -> tuple[PublicScore, ...]:
@@ -92,7 +98,7 @@ class HostedScore:
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """The host's side, read before the submission; ``folder`` is where the host's files go, None for nowhere."""
 
     task: Task
@@ -104,7 +110,7 @@ class _Side:
 
 def score_hosted(
     truth: Path,
-    entry: Path,
+    bundle: Path,
     output: Path,
     *,
     task: Path | None = None,
@@ -113,40 +119,58 @@ def score_hosted(
     now: str | None = None,
     progress: Progress = lambda step: None,
 ) -> HostedScore:
-    """Judge the submission at ``entry`` (folder, zip, or folder of one of them); score it with the labels of ``truth``.
+    """Judge the submission at ``bundle`` (folder, zip, folder of one of them); score it with the labels of ``truth``.
 
     ``output`` gets verdict.json and record.json, and scores.json if accepted, each whole or not at all; ``host`` (mode
     0700) the host's files. The record is signed with ``key``, the private half of the task's host_key. ``now`` is the
     time of scoring (UTC, ISO 8601, to the second); default: SOURCE_DATE_EPOCH, else the clock. Raises HostError where
     the host's side can't be used: its text is for the host, and in the log.
     """
-    with _host_log(None if host is not None and _lies_in(host, output) else host):
+    with host_log(None if host is not None and lies_in(host, output) else host):
+        kept_apart(output, bundle, {"--truth": truth, "--key": key, "--host": host})
+        side = read_side(truth, task, key, host, now)
+        emptied(output, (VERDICT_FILE, SCORES_FILE, SIGNED_FILE))
+        place, notes = find_bundle(bundle)
+        done = judged(side, place, notes, progress)
         try:
-            _apart(output, entry, {"--truth": truth, "--key": key, "--host": host})
-            side = _side(truth, task, key, host, now)
-            _empty(output, (VERDICT_FILE, SCORES_FILE, SIGNED_FILE))
-            if host is not None:
-                from scorer.outputs import RESULTS  # takes its time, and not every host asks for these
-
-                _empty(host, (HOST_FILE, *(Path(name).name for name in RESULTS)))
-            try:
-                verdict, record, scores = _score(side, entry, progress)
-            except HostError:
-                raise
-            except Exception:  # anything more about it could tell of labels
-                log.exception("scoring failed")
-                verdict, record, scores = _fault(side.task), None, None
-            return HostedScore(verdict, record, _write(side, output, verdict, record, scores))
-        except HostError as error:
-            for problem in error.problems:
-                log.error("%s", problem)
-            raise
+            for name, data in done.documents.items():
+                write_atomic(output / name, data)
+        except OSError as error:
+            raise HostError(f"{output} can't be written ({error.strerror})") from None
+        return replace(done, files=tuple(output / name for name in done.documents))
 
 
-def _score(side: _Side, entry: Path, progress: Progress) -> tuple[Verdict, ScoreRecord | None, dict[str, Any] | None]:
-    place, notes = _entry(entry)
+def judged(side: Side, place: Path, notes: tuple[str, ...], progress: Progress) -> HostedScore:
+    """The submission at ``place`` against the host's ``side``; writes to the host's folder alone.
+
+    ``notes`` are said with the verdict. Raises HostError, as :func:`score_hosted`.
+    """
+    if side.folder is not None:
+        from scorer.outputs import RESULTS  # takes its time, and not every host asks for these
+
+        emptied(side.folder, (HOST_FILE, *(Path(name).name for name in RESULTS)))
     try:
-        with examine(place, task=side.task, progress=progress) as examination:
+        verdict, record, scores = _score(side, place, notes, progress)
+    except HostError:
+        raise
+    except Exception:
+        log.exception("scoring failed")
+        return failed(side)
+    entry = None if scores is None else (scores["entry"]["model"], scores["entry"]["calibrator"])
+    return HostedScore(verdict, record, _documents(side, verdict, record, scores), entry)
+
+
+def failed(side: Side) -> HostedScore:
+    """What participants may know where the scorer failed: anything more about it could tell of labels."""
+    verdict = Fault(EDITION, "", side.task.name, ())
+    return HostedScore(verdict, None, _documents(side, verdict, None, None))
+
+
+def _score(
+    side: Side, place: Path, notes: tuple[str, ...], progress: Progress
+) -> tuple[Verdict, ScoreRecord | None, dict[str, Any] | None]:
+    try:
+        with examine(place, task=side.task, progress=progress, ahead=for_scores) as examination:
             verdict = _seen(examination.verdict, notes)
             if not verdict.accepted:
                 return verdict, _record(side, verdict, examination), None
@@ -160,7 +184,7 @@ def _score(side: _Side, entry: Path, progress: Progress) -> tuple[Verdict, Score
 
 
 def _scored(
-    side: _Side, verdict: Verdict, examination: Examination, progress: Progress
+    side: Side, verdict: Verdict, examination: Examination, progress: Progress
 ) -> tuple[Verdict, ScoreRecord, dict[str, Any]]:
     from scorer.cohort import predictions_of
     from scorer.content import content_digest, groups_of, people_of
@@ -185,7 +209,7 @@ def _scored(
 
 
 def _with_labels(
-    side: _Side, examination: Examination, shown: "Disclosure", content: str, progress: Progress
+    side: Side, examination: Examination, shown: "Disclosure", content: str, progress: Progress
 ) -> "Scores":
     """All numbers, and the host's files where there is a folder for them."""
     from scorer.metrics.sets import family_of
@@ -228,10 +252,6 @@ def _blind(result: RuleResult) -> RuleResult:
     return replace(result, outcome=Outcome.NOT_APPLICABLE, reason=HOST_ONLY, findings=())
 
 
-def _fault(task: Task) -> Verdict:
-    return Fault(EDITION, "", task.name, ())
-
-
 def _nothing(task: Task, notes: tuple[str, ...]) -> Verdict:
     """The verdict where there is no bundle."""
     wanted = f"a folder or zip with {TASK_FILE}, {RECORD_FILE} and {' or '.join(PREDICTIONS_FILES)}"
@@ -241,7 +261,7 @@ def _nothing(task: Task, notes: tuple[str, ...]) -> Verdict:
     return Verdict(EDITION, "", task.name, run_rules(facts, {}, labels_hidden=True), notes)
 
 
-def _record(side: _Side, verdict: Verdict, examination: Examination | None) -> ScoreRecord:
+def _record(side: Side, verdict: Verdict, examination: Examination | None) -> ScoreRecord:
     """The record of ``verdict``, without scores yet."""
     bundle = None if examination is None else examination.bundle
     known = None if bundle is None else bundle.record
@@ -277,9 +297,9 @@ def _record(side: _Side, verdict: Verdict, examination: Examination | None) -> S
     )
 
 
-def _write(
-    side: _Side, output: Path, verdict: Verdict, record: ScoreRecord | None, scores: dict[str, Any] | None
-) -> tuple[Path, ...]:
+def _documents(
+    side: Side, verdict: Verdict, record: ScoreRecord | None, scores: dict[str, Any] | None
+) -> dict[str, bytes]:
     """The participant's files; the verdict comes last, so that where it stands all else does."""
     files = {}
     if scores is not None:
@@ -287,12 +307,7 @@ def _write(
     if record is not None and verdict.status is not Status.UNDETERMINED:
         files[SIGNED_FILE] = _envelope(record) if side.key is None else seal(record, "record", side.key)
     files[VERDICT_FILE] = _json(verdict.to_dict())
-    try:
-        for name, data in files.items():
-            write_atomic(output / name, data)
-    except OSError as error:
-        raise HostError(f"{output} can't be written ({error.strerror})") from None
-    return tuple(output / name for name in files)
+    return files
 
 
 def _envelope(record: ScoreRecord) -> bytes:
@@ -308,16 +323,22 @@ def _json(document: Any) -> bytes:
 # The host's side
 
 
-def _side(truth: Path, task: Path | None, key: Path | None, host: Path | None, now: str | None) -> _Side:
+def read_side(
+    truth: Path, task: Path | None, key: Path | None, host: Path | None, now: str | None, *, sealed: bool = False
+) -> Side:
+    """The host's files, read and compared with each other; HostError with what does not fit.
+
+    In a ``sealed`` container the key lies beside the labels, and its mode is the mount's.
+    """
     known = hosted_task(truth, task)
     labels = read_truth(truth, known)
     try:
-        private = None if key is None else load_host_key(key)
+        private = None if key is None else load_host_key(key, any_mode=sealed)
     except KeyFileError as error:
         raise HostError(str(error)) from None
     if private is not None and known.host_key != public_hex(private):
         raise HostError(f"{key} is not the key of the task, whose host_key is {known.host_key or 'not set'}")
-    return _Side(known, labels, private, host, now or _now())
+    return Side(known, labels, private, host, now or _now())
 
 
 def _now() -> str:
@@ -327,70 +348,3 @@ def _now() -> str:
     except (ValueError, OverflowError, OSError):
         raise HostError("SOURCE_DATE_EPOCH is no number of seconds") from None
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _entry(entry: Path) -> tuple[Path, tuple[str, ...]]:
-    """Where the bundle lies: ``entry``, or the one zip or the one folder in it."""
-    if not entry.is_dir():
-        return entry, ()
-    inside = [path for path in entry.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    if len(inside) == 1 and not inside[0].is_symlink():
-        only = inside[0]
-        if only.is_dir():
-            return only, (f"the folder {plain(only.name)} that wraps the bundle was taken off",)
-        if only.suffix.lower() == ".zip":
-            return only, ()
-    return entry, ()
-
-
-def _apart(output: Path, entry: Path, kept: dict[str, Path | None]) -> None:
-    """HostError where ``output``, which participants see, holds what is ``kept`` from them or is their bundle."""
-    wrong = [
-        f"{option} {path} lies in {output}, which participants see; give --output another folder"
-        for option, path in kept.items()
-        if path is not None and _lies_in(path, output)
-    ]
-    if entry.resolve() == output.resolve():
-        wrong.append(f"--output is --input: {output}; give --output another folder")
-    if wrong:
-        raise HostError(*wrong)
-
-
-def _lies_in(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
-
-
-def _empty(folder: Path, names: tuple[str, ...]) -> None:
-    """Make ``folder`` ready: what an earlier run left there would pass for this one's."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise HostError(f"{folder} can't be written ({error.strerror})") from None
-
-
-@contextlib.contextmanager
-def _host_log(host: Path | None) -> Iterator[None]:
-    """Send the log to the host's folder, or, without one that can be written, to a terminal and nowhere else."""
-    handler: logging.Handler = logging.StreamHandler() if sys.stderr.isatty() else logging.NullHandler()
-    refused = ""
-    if host is not None:
-        try:
-            host.mkdir(mode=0o700, parents=True, exist_ok=True)
-            host.chmod(0o700)
-            handler = logging.FileHandler(host / LOG_FILE, encoding="utf-8")
-        except OSError as error:
-            refused = f"{host} can't be written ({error.strerror})"
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    propagated, log.propagate = log.propagate, False
-    log.addHandler(handler)
-    try:
-        if refused:
-            log.error("%s", refused)
-            raise HostError(refused)
-        yield
-    finally:
-        log.removeHandler(handler)
-        handler.close()
-        log.propagate = propagated

@@ -15,7 +15,7 @@ from scorer.host_task import host_key_of
 from scorer.ledger import METRIC_SCHEMA, Event, EventKind, Ledger
 from scorer.ledger_filings import filings_of, locks_of
 from scorer.signing import SignatureError, opened_record
-from submission.yaml_io import load_json
+from submission.yaml_io import load_json, load_yaml
 
 KINDS = {
     Status.ACCEPTED.value: EventKind.ACCEPTED,
@@ -60,8 +60,10 @@ class Usage:
 def believed(data: bytes, task: Task) -> Signed:
     """The record in the envelope ``data``, if the task's host signed it for this very task.
 
+    ``data`` may be what a platform keeps in its place: metrics.json or results.yaml, which carry the envelope.
     RecordRefused names what is wrong; HostError where the task names no key.
     """
+    data = _envelope_in(data)
     try:
         record = opened_record(data, host_key_of(task))
     except SignatureError as error:
@@ -82,6 +84,16 @@ def believed(data: bytes, task: Task) -> Signed:
         raise RecordRefused(f"its status is {record.status}: nothing was decided; score the submission again")
     envelope = canonical_json(load_json(data.decode())).decode()
     return Signed.of(record, envelope)
+
+
+def _envelope_in(data: bytes) -> bytes:
+    """The envelope that the result file of a platform carries; ``data`` itself where it is none."""
+    try:
+        text = data.decode()
+        document = load_yaml(text) if text.startswith("mvc:") else load_json(text)
+        return canonical_json(document["mvc"]["record"])
+    except (ValueError, KeyError, TypeError):  # what it is instead is said where the envelope is opened
+        return data
 
 
 def append_record(signed: Signed, task: Task, ledger: Ledger, *, over_quota: bool = False) -> Event:

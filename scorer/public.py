@@ -65,6 +65,15 @@ def _numbers(row: Row | None, decimals: int) -> tuple[float | None, float | None
     return value, lo, hi
 
 
+def entry_of(record: Submission) -> tuple[str, str]:
+    """Model and calibrator that stand for a submission where one number is ranked: the first that are declared.
+
+    They are frozen with the declaration, so that nobody picks the run that did best on test.
+    """
+    methods = [method.name for method in record.calibration.methods if method.name != "none"]
+    return record.models[0].name, methods[0] if methods else "none"
+
+
 def scores_document(
     task: Task,
     record: Submission,
@@ -90,6 +99,7 @@ def scores_document(
         "status": verdict.status.value,
         "primary_metric": primary_metric(task.kind, task.primary_metric),
         "headline": list(headline_metrics(task.kind)),
+        "entry": dict(zip(("model", "calibrator"), entry_of(record), strict=True)),
         "intervals": {"unit": clustering_unit(task, record), **intervals},
         "shown": {**task.participant_view.model_dump(), "null": UNDEFINED},
         "scores": list(tables.values()),

@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 from protocol import EDITION
 from protocol.findings import Outcome, Verdict
 from protocol.types import CANONICAL_FILE, MANIFEST_FILE
+from scorer.ahead import for_scores
 from scorer.check import Examination, examine
 from scorer.ledger import Event, EventKind, Ledger, prepared, utc_now
-from scorer.packing import pack
+from scorer.packing import PLAIN, Form, pack
 from submission.bundle import RECORD_FILE, Bundle, NoBundleError
+from submission.carrier import is_carrier
 from submission.crate import build_manifest, write_manifest
 from submission.files import made_aside, sha256_file
 from submission.writing import write_canonical_record
@@ -35,11 +37,15 @@ class SubmitError(Exception):
     """The submission was not at fault, but it could not be sealed or recorded; the message says why."""
 
 
+class NothingToUploadError(SubmitError):
+    """A form of upload was asked for, but the bundle answers an open task."""
+
+
 @dataclass(frozen=True)
 class Outcomes:
     """What a submission came to: the verdict, and, if accepted, scores, the sealed folder and the ledger's event.
 
-    Of a hosted task there are no scores, but ``upload``, the zip for its host, maybe in place of one (``replaced``).
+    Of a hosted task there are no scores, but ``upload``, the file for its host, maybe in place of one (``replaced``).
     """
 
     verdict: Verdict
@@ -59,24 +65,29 @@ def submit(
     ledger: Path,
     record: Path | None = None,
     out: Path | None = None,
+    form: Form | None = None,
     progress: Progress = lambda step: None,
 ) -> Outcomes:
     """Check the bundle at ``path``, score it (but for a hosted task), seal it and append it to ``ledger``.
 
     A folder is sealed in place; a zip, or a record from elsewhere, into a new folder of its own (``out``, else beside
-    the bundle). A rejected bundle is only recorded. Everything is made aside, then recorded, then moved into place:
-    until the event stands in the ledger nothing in the bundle changes. Raises submission.bundle.NoBundleError,
-    scorer.ledger.LedgerError and SubmitError.
+    the bundle). A hosted task's bundle is packed in the ``form`` that was asked for, else as a plain zip. A rejected
+    bundle is only recorded. Everything is made aside, then recorded, then moved into place: until the event stands in
+    the ledger nothing in the bundle changes. Raises submission.bundle.NoBundleError, scorer.ledger.LedgerError and
+    SubmitError.
     """
     if not path.exists():
         raise NoBundleError(f"{path}: no such file or folder")
-    with examine(path, record=record, progress=progress) as examination:
-        verdict = examination.verdict
+    with examine(path, record=record, progress=progress, ahead=for_scores) as examination:
+        verdict, task = examination.verdict, examination.bundle.task
+        if form is not None and task is not None and not task.hosted:
+            said = f"the task {task.name} is open: it is scored here, and there is nothing to upload"
+            raise NothingToUploadError(f"{said}; leave --as out")
         if not verdict.accepted:
             return Outcomes(verdict, event=_record_rejection(verdict, ledger) if verdict.rejecting else None)
         place, new = _place(examination, path, record, out)
         if examination.records[0].hosted:
-            return _packed(examination, place, new, record, ledger, progress)
+            return _packed(examination, place, new, record, ledger, form or PLAIN, progress)
         progress("preparing the metrics (longer the first time after an installation)")
         from scorer.outputs import METRICS_FILE, RESULTS, write_results  # not needed for a rejection
 
@@ -90,7 +101,7 @@ def submit(
             written = _seal(examination, stage, RESULTS)
             progress("recording")
             payload = {**_payload(verdict), "outputs": {name: sha256_file(stage / name) for name in written}}
-            metrics = prepared(pq.read_table(stage / METRICS_FILE, partitioning=None))  # others may wait for the ledger
+            metrics = prepared(pq.ParquetFile(stage / METRICS_FILE).read())  # others may wait for the ledger
             with Ledger.open(ledger) as opened:
                 event = opened.append(
                     EventKind.ACCEPTED,
@@ -104,15 +115,24 @@ def submit(
 
 
 def _packed(
-    examination: Examination, place: Path, new: bool, record: Path | None, ledger: Path, progress: Progress
+    examination: Examination,
+    place: Path,
+    new: bool,
+    record: Path | None,
+    ledger: Path,
+    form: Form,
+    progress: Progress,
 ) -> Outcomes:
-    """Seal a bundle without scores, and zip it beside its folder for the host."""
-    verdict = examination.verdict
-    upload = place.resolve().parent / f"{examination.records[1].submission_id}.zip"
+    """Seal a bundle without scores, and pack it beside its folder for the host."""
+    verdict, name = examination.verdict, examination.records[1].submission_id
+    upload = place.resolve().parent / f"{name}{form.ending}"
     if examination.bundle.archive is not None and upload == examination.bundle.archive.resolve():
-        upload = upload.with_name(f"{upload.stem}-sealed.zip")  # what was given is left alone
+        upload = upload.with_name(f"{name}-sealed{form.ending}")  # what was given is left alone
     if upload.is_dir():
         raise SubmitError(f"nothing was recorded: {upload} is a folder; give --out FOLDER, a new one elsewhere")
+    if form.carrier and os.path.lexists(upload) and not is_carrier(upload):  # a table of somebody's own
+        said = "is there and was not written by mvc submit"
+        raise SubmitError(f"nothing was recorded: {upload} {said}; give --out FOLDER, a new one elsewhere")
     replaced = os.path.lexists(upload)
     with _aside(upload.parent) as stage:
         with Ledger.open(ledger):
@@ -123,10 +143,10 @@ def _packed(
             folder.mkdir()
         _copy_bundle(examination, record, inside)
         written = _seal(examination, inside, ())
-        problems = pack(inside, (*examination.bundle.files, *written), packed, again)
+        problems = pack(inside, (*examination.bundle.files, *written), packed, again, form)
         if problems:
             said = "; ".join(f"{p.where}: {p.saw}, wanted {p.wanted}" for p in problems)
-            raise SubmitError(f"nothing was recorded: a zip of this bundle would be refused ({said})")
+            raise SubmitError(f"nothing was recorded: this bundle would not arrive ({said})")
         progress("recording")
         made = {"sha256": sha256_file(packed), "bytes": packed.stat().st_size}
         with Ledger.open(ledger) as opened:

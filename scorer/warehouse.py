@@ -17,17 +17,20 @@ from protocol.task import Task
 from scorer.intake import NULL
 from scorer.intake.jail import Arrays
 from scorer.interrupts import interruptible
+from scorer.machine import memory
+
+MEMORY = 3 << 30  # bytes at most, and of a smaller machine or container half; what is more goes to disk
 
 
 class Warehouse:
     """An in-memory DuckDB with the tables that ``protocol.facts`` describes; a context manager."""
 
-    def __init__(self, scratch: Path, threads: int = 2, memory: str = "3GB") -> None:
+    def __init__(self, scratch: Path, threads: int = 2) -> None:
         self._db = duckdb.connect(
             ":memory:",
             config={
                 "threads": threads,
-                "memory_limit": memory,
+                "memory_limit": f"{min(MEMORY, memory() // 2) >> 20}MiB",
                 "temp_directory": str(scratch),
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",

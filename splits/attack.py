@@ -8,9 +8,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from splits import kept
+
 LARGEST = 1_000_000  # integers tried: 0 to LARGEST - 1
 LARGEST_PADDED = 100_000  # zero-padded integers tried: 0 to LARGEST_PADDED - 1
 WIDTHS = range(2, 9)
+SPELLINGS = 1_311_110  # texts tried
+SAMPLE = 64  # entries of a kept table that are looked at
 PREFIX = 8  # bytes of a digest that are kept for the search; a hit is confirmed in full
 
 ALGORITHMS: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
@@ -30,7 +34,8 @@ def reverse_plain_digests(identifiers: Iterable[str]) -> dict[str, str]:
     resist are left out. A keyed hash (HMAC under a secret salt) resists by design.
 
     Only algorithms whose hex length (32, 40, 64) occurs are tried, 1.3 million digests each (about a second, once a
-    process). Whoever holds the split file can do the same: a plain digest of a small number is a public identifier.
+    machine: :mod:`splits.kept`). Whoever holds the split file can do the same: a plain digest of a small number is a
+    public identifier.
     """
     names = list(dict.fromkeys(identifiers))
     preimages: dict[str, str] = {}
@@ -61,13 +66,35 @@ def _preimages(digests: Mapping[str, bytes], algorithm: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=len(HEX_LENGTH))
-def _table(algorithm: str) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Digest prefixes of all spellings in order, and which spelling each belongs to."""
+def _table(algorithm: str) -> NDArray[np.uint64]:
+    """(2, spellings): digest prefixes of all spellings in order, and which spelling each belongs to."""
+    name = f"plain-{algorithm}-{SPELLINGS}"
+    kept_table = kept.read(name)
+    if kept_table is not None and _fits(kept_table, algorithm):
+        return kept_table
+    made = _made(algorithm)
+    kept.keep(name, made)
+    return made
+
+
+def _fits(table: NDArray[np.uint64], algorithm: str) -> bool:
+    """Whether a table that was kept is one of these: in order, and right in a sample."""
+    if table.shape != (2, SPELLINGS) or not np.all(table[0, 1:] >= table[0, :-1]):
+        return False
+    if int(table[1].max()) >= SPELLINGS:
+        return False
+    sample = np.arange(0, SPELLINGS, SPELLINGS // SAMPLE)
+    texts = [_spelling(int(index)) for index in table[1, sample]]
+    right = b"".join(ALGORITHMS[algorithm](text).digest()[:PREFIX] for text in texts)
+    return bool(right == table[0, sample].astype(">u8").tobytes())
+
+
+def _made(algorithm: str) -> NDArray[np.uint64]:
     digest_of = ALGORITHMS[algorithm]
     joined = b"".join(digest_of(text).digest()[:PREFIX] for text in _spellings())
     prefixes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
     order = np.argsort(prefixes, kind="stable")
-    return prefixes[order], order
+    return np.stack([prefixes[order], order.astype(np.uint64)])
 
 
 def _spellings() -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from protocol.findings import plain
 from protocol.submission import Submission
 from protocol.task import Task
 from submission.archive import PICKLES, unpack
+from submission.carrier import is_carrier, uncarry
 from submission.files import sha256_file
 from submission.yaml_io import MAX_BYTES, claimed_name, parse_record
 
@@ -69,7 +70,7 @@ class Bundle:
 
 
 def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle:
-    """Read the bundle at ``path``: a folder, a zip of one, or its predictions file.
+    """Read the bundle at ``path``: a folder, a zip of one, a CSV file that carries such a zip, or its predictions file.
 
     ``scratch`` is an empty folder to unpack into; ``record`` overrides ``submission.yaml``.
     Raises NoBundleError when there is no bundle at ``path``, or no file at ``record``.
@@ -85,9 +86,9 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     root, archive, named = path, None, None
-    if path.is_file() and path.suffix.lower() == ".zip":
-        archive, root = path, scratch
-        problems, notes = unpack(path, scratch)
+    if path.is_file() and (path.suffix.lower() == ".zip" or is_carrier(path)):
+        archive = path
+        root, problems, notes = _unpacked(path, scratch)
         if problems:
             gone = f"{path.name} could not be unpacked"
             facts = ("task", "record", "lock", "receipt", "calibrators", "splits", "predictions", "files")
@@ -96,6 +97,22 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
     elif path.is_file():
         root, named = path.parent, path.name
     return _read(_Reader(root), named, record, problems, notes, archive)
+
+
+def _unpacked(path: Path, scratch: Path) -> tuple[Path, tuple[Problem, ...], tuple[str, ...]]:
+    """Where the zip at ``path``, or the one that it carries, was unpacked to, with problems and notes."""
+    if path.suffix.lower() == ".zip":
+        return scratch, *unpack(path, scratch)
+    root, carried = scratch / "bundle", scratch / "carried" / path.name  # the name by which problems call it
+    for folder in (root, carried.parent):
+        folder.mkdir()
+    note = f"{plain(path.name)} is a CSV file that carries a zip, which was taken out of it"
+    problems = uncarry(path, carried)
+    if problems:
+        return root, problems, ()
+    problems, notes = unpack(carried, root)
+    carried.unlink()
+    return root, problems, (note, *notes)
 
 
 def _part(path: Path) -> NoBundleError:

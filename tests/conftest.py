@@ -1,6 +1,7 @@
 """What several tests share: verdicts on good submissions, made once."""
 
 import os
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.builders import write
 from tests.mutations.registry import Base
 from tests.referee import quick_check
 
+# What is made once a machine is made once for all workers, and not in the home of whoever tests.
+os.environ.setdefault("MVC_CACHE", str(Path(tempfile.gettempdir(), f"mvc-tests-{os.getuid()}")))
 os.environ["COLUMNS"] = "110"  # what is read back must not be wrapped by the terminal at hand
 settings.register_profile("kit", deadline=None)  # a busy machine is no failure
 settings.load_profile("kit")

@@ -6,6 +6,7 @@ import os
 import signal
 import textwrap
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -19,6 +20,14 @@ BundleArgument = Annotated[
 RecordOption = Annotated[
     Path | None, typer.Option("--record", help="Use this submission.yaml instead of the one beside the predictions.")
 ]
+
+
+class Upload(StrEnum):
+    """What ``--as`` takes: the names of scorer.packing.FORMS, which is not loaded for them."""
+
+    GC_ZIP = "gc-zip"
+    GC_CSV = "gc-csv"
+    CODABENCH_ZIP = "codabench-zip"
 
 
 def init(
@@ -111,9 +120,15 @@ def submit(
         typer.Option("--ledger", help="Ledger file; default: MVC_LEDGER, else mvc.duckdb here."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Seal into this folder instead of in place.")] = None,
+    upload: Annotated[
+        Upload | None,
+        typer.Option("--as", help="Pack as Grand Challenge (gc: a zip, or one CSV) or Codabench takes it."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check, score, seal and record a bundle. Rejected: every finding at once, and only the rejection is recorded.
+
+    A hosted task's bundle is sealed and packed for its host, who scores it.
 
     Example: mvc submit my-submission/predictions.parquet
     """
@@ -121,35 +136,39 @@ def submit(
     with _loading():
         from mvc.show import show_scores, show_verdict
         from scorer.ledger import LedgerError, default_path
-        from scorer.submit import SubmitError
+        from scorer.packing import FORMS
+        from scorer.submit import NothingToUploadError, SubmitError
         from scorer.submit import submit as submit_bundle
         from submission.bundle import NoBundleError
 
     place = ledger or default_path()
     try:
         with _spinner("submitting") as progress:
-            outcome = submit_bundle(bundle, ledger=place, record=record, out=out, progress=progress)
+            form = None if upload is None else FORMS[upload]
+            outcome = submit_bundle(bundle, ledger=place, record=record, out=out, form=form, progress=progress)
     except NoBundleError as error:
         raise typer.BadParameter(str(error), param_hint="BUNDLE") from None
+    except NothingToUploadError as error:
+        raise typer.BadParameter(str(error), param_hint="--as") from None
     except (LedgerError, SubmitError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     event = None if outcome.event is None else {"seq": outcome.event.seq, "digest": outcome.event.digest}
+    size = None if outcome.upload is None else outcome.upload.stat().st_size
     if as_json:
         folder = None if outcome.folder is None else str(outcome.folder)
-        upload = None if outcome.upload is None else str(outcome.upload)
         document = {**outcome.verdict.to_dict(), "folder": folder, "ledger": str(place), "event": event}
-        document["upload"] = upload
+        document |= {"upload": None if outcome.upload is None else str(outcome.upload), "upload_bytes": size}
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         if outcome.scores is not None and outcome.folder is not None:
             show_scores(outcome.folder)
         recorded = "not recorded" if event is None else f"recorded in {place} as event {event['seq']}"
-        if outcome.upload is not None:
-            size = outcome.upload.stat().st_size / 1e6
+        if outcome.upload is not None and size is not None:
             replaced = ", in place of an earlier one" if outcome.replaced else ""
             shown = outcome.upload if (out or bundle).is_absolute() else os.path.relpath(outcome.upload)
-            recorded += f"\nto upload to the host, who scores it: {shown} ({size:.1f} MB{replaced})"
+            amount = f"{size / 1e6:.2f} MB, {size} bytes"
+            recorded += f"\nto upload to the host, who scores it: {shown} ({amount}{replaced})"
         show_verdict(outcome.verdict, recorded, None if outcome.upload is not None else outcome.folder)
     raise typer.Exit(outcome.verdict.exit_code)
 

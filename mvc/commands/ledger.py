@@ -141,7 +141,13 @@ def export(
 
 @app.command()
 def append(
-    record: Annotated[Path, typer.Argument(metavar="RECORD", help="The signed record.json of a scored submission.")],
+    record: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RECORD",
+            help="The signed record.json of a scored submission, or the metrics.json or results.yaml that has it.",
+        ),
+    ],
     task: Annotated[
         Path | None, typer.Option("--task", help="The host's task.yaml; without it task.yaml beside the record.")
     ] = None,

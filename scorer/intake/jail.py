@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from protocol.facts import Problem, Table
 from scorer.intake import DISK_REFUSED
+from scorer.machine import memory
 from submission.bundle import Bundle
 
 CHILD = Path(__file__).with_name("child.py")
-MEMORY = 8 << 30
+MEMORY = 8 << 30  # at most, and of a smaller machine or container three quarters
 DISK = 16 << 30
 SECONDS = 600
 MAX_RESULT = 64 << 20
@@ -98,7 +99,7 @@ def decode(bundle: Bundle, folder: Path) -> Intake:
             "patient_ids": bundle.record.splits.patient_ids == "available",
             "runs": len(bundle.record.runs),
             "folder": str(folder),
-            "memory": MEMORY,
+            "memory": min(MEMORY, memory() * 3 // 4),
             "seconds": SECONDS,
             "disk": DISK,
             **opened,
@@ -118,7 +119,8 @@ def _digest(fd: int) -> str:
 
 def _run(job: Mapping[str, Any], fds: Sequence[int]) -> str:
     """Run the child; '' when it ended well, else what stopped it."""
-    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **FRUGAL}
+    # Without HOME a library asks the system for it, which opens a socket.
+    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "/", **FRUGAL}
     try:
         done = subprocess.run(
             [sys.executable, "-I", str(CHILD)],

@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).with_name("corpus")
-NAMES = ("records", "archive", "splits", "predictions", "engine")
+NAMES = ("records", "archive", "carrier", "splits", "predictions", "engine")
 MEMORY_MB = 4096
 INSTRUMENTED = ("protocol", "submission", "scorer", "yaml", "zipfile", "json")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from submission.carrier import ROW, carry
 from submission.writing import to_yaml
 from tests.builders import Draft, good_submission, write
 from tests.fuzz.run import CORPUS
@@ -35,6 +36,10 @@ def seeds(scratch: Path) -> Iterator[tuple[str, str, bytes]]:
                 yield target, f"{kind}-{ending}", bytes([choice]) + _table(table, ending)
     for method, name in ((zipfile.ZIP_STORED, "stored"), (zipfile.ZIP_DEFLATED, "deflated")):
         yield "archive", f"{name}-zip", _zip(drafts["binary"], method)
+    for name, size in (("one-line", 100), ("whole-lines", 2 * ROW), ("lines", 2 * ROW + 1)):
+        yield "carrier", name, _carrier(scratch, bytes(k % 251 for k in range(size)))
+    header, *lines = _carrier(scratch, bytes(3 * ROW)).splitlines()
+    yield "carrier", "backwards", b"\r\n".join([header, *reversed(lines)])
 
 
 def _table(table: pl.DataFrame, ending: str) -> bytes:
@@ -56,6 +61,13 @@ def _zip(draft: Draft, method: int) -> bytes:
             member.compress_type = method
             archive.writestr(member, data)
     return sink.getvalue()
+
+
+def _carrier(scratch: Path, data: bytes) -> bytes:
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        (Path(folder) / "bundle.zip").write_bytes(data)
+        carry(Path(folder) / "bundle.zip", Path(folder) / "bundle.csv")
+        return (Path(folder) / "bundle.csv").read_bytes()
 
 
 def main() -> None:

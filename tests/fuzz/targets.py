@@ -22,6 +22,7 @@ from protocol.task import Task
 from protocol.types import Kind
 from scorer.intake.decode import Decoded, decode_predictions, decode_splits
 from submission.archive import MAX_MEMBERS, unpack
+from submission.carrier import carry, is_carrier, uncarry
 from submission.example import example
 from submission.writing import task_from
 from submission.yaml_io import parse_record
@@ -68,6 +69,24 @@ def archive(data: bytes) -> None:
         assert sum(p.is_file() for p in found) <= MAX_MEMBERS
 
 
+def carrier(data: bytes) -> None:
+    """A CSV file: the bytes that it carries, which are carried again alike, or a problem."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path, target, again = (Path(scratch, name) for name in ("bundle.csv", "bundle.zip", "again.csv"))
+        path.write_bytes(data)
+        begun = time.process_time()
+        problems = uncarry(path, target)
+        _in_time(begun)
+        _printable(problems)
+        assert not target.exists() or target.stat().st_size < len(data) + (1 << 16), "much made of little"
+        assert {p.name for p in Path(scratch).iterdir()} <= {"bundle.csv", "bundle.zip"}, "something else was written"
+        if not problems:
+            assert is_carrier(path), "a carrier that is not taken for one"
+            carry(target, again)
+            lines = [[line.rstrip(b"\r\n") for line in p.read_bytes().split(b"\n") if line] for p in (path, again)]
+            assert sorted(lines[0]) == sorted(lines[1]), "another form of the same bytes"
+
+
 def splits(data: bytes) -> None:
     """A split file in Parquet or CSV, for each kind of task."""
     kind, ending = TABLES[_choice(data, len(TABLES))]
@@ -83,6 +102,7 @@ def predictions(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "records": records,
     "archive": archive,
+    "carrier": carrier,
     "splits": splits,
     "predictions": predictions,
 }

@@ -1,5 +1,6 @@
-"""Zips: paths that leave, bombs, headers that lie, and what else was ever sent to a scorer as an archive."""
+"""Zips, and CSV files that carry them: paths that leave, bombs, headers that lie, and what else was ever sent."""
 
+import os
 import stat
 import struct
 import zipfile
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from submission.carrier import HEADER, carry
 from tests.museum.registry import exhibit, show
 from tests.museum.support import Member, bundled, forged, zipped
 
@@ -262,4 +264,53 @@ def streamed(folder: Path) -> Path:
             archive.writestr(member.name, member.data)
     target = folder.with_name("bundle.zip")
     target.write_bytes(pipe.data)
+    return target
+
+
+def in_csv(archive: Path, name: str = "bundle.csv") -> Path:
+    """``archive`` in a CSV file that carries it."""
+    target = archive.with_name(name)
+    carry(archive, target)
+    return target
+
+
+@exhibit()
+def carrier_name(folder: Path) -> Path:
+    """A carried zip in a file whose name prints a verdict of its own."""
+    return in_csv(zipped(folder), "a\n\x1b[2J\u202eMVC ACCEPTED.csv")
+
+
+@exhibit("MVC006")
+def carrier_slip(folder: Path) -> Path:
+    """A carried zip with a member that climbs out of the folder."""
+    return in_csv(zipped(folder, Member("../evil.yaml")))
+
+
+@exhibit("MVC006")
+def carrier_bomb(folder: Path) -> Path:
+    """A carried zip of zeros."""
+    return in_csv(zipped(folder, Member("zeros.bin", ZEROS, 8)))
+
+
+@exhibit("MVC001")
+def carrier_in_carrier(folder: Path) -> Path:
+    """A carrier that carries a carrier."""
+    inner = in_csv(zipped(folder))
+    return in_csv(inner, "outer.csv")
+
+
+@exhibit("MVC001")
+def carrier_far_line(folder: Path) -> Path:
+    """A line that belongs 700 gigabytes into the zip."""
+    target = in_csv(zipped(folder))
+    target.write_bytes(target.read_bytes().replace(b"\n2,", b"\n999999999,", 1))
+    return target
+
+
+@exhibit("MVC001", process=True)
+def carrier_without_lines(folder: Path) -> Path:
+    """A header, and a line of two gigabytes that never ends."""
+    target = in_csv(zipped(folder))
+    target.write_bytes(HEADER + b"\n1,")
+    os.truncate(target, 2 << 30)
     return target

@@ -19,7 +19,9 @@ from scorer.ledger import EventKind, Ledger
 from tests.builders import good_submission, write
 from tests.referee import quick_check
 
-COMMANDS = ("demo", "init", "declare", "recalibrate", "check", "submit", "score", "rules", "host", "ledger")
+COMMANDS = (
+    *("demo", "init", "declare", "recalibrate", "check", "submit", "score", "evalai-worker", "rules", "host", "ledger"),
+)
 
 
 def mvc(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

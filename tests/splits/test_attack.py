@@ -1,8 +1,12 @@
 import hashlib
+from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from splits.attack import LARGEST, _spelling, _spellings, reverse_plain_digests
+from splits import attack, kept
+from splits.attack import LARGEST, SPELLINGS, _spelling, _spellings, reverse_plain_digests
 from splits.hashing import hash_identifiers
 
 
@@ -35,7 +39,7 @@ def test_other_texts_resist() -> None:
 def test_every_text_is_tried_once() -> None:
     texts = list(_spellings())
     expected = {b"%d" % n for n in range(1_000_000)} | {b"%0*d" % (w, n) for w in range(2, 9) for n in range(100_000)}
-    assert len(texts) == len(expected) == 1_311_110
+    assert len(texts) == len(expected) == SPELLINGS
     assert expected == set(texts)
     for index in (0, LARGEST - 1, LARGEST, LARGEST + 9, LARGEST + 10, LARGEST + 200_000, len(texts) - 1):
         assert _spelling(index) == texts[index]
@@ -66,3 +70,67 @@ def test_what_is_no_digest_is_not_tried(name: str) -> None:
 def test_keyed_hashes_of_small_numbers_resist() -> None:
     names = hash_identifiers(b"k" * 32, "site", map(str, range(50_000)))
     assert reverse_plain_digests(names) == {}
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for kept tables, no table in memory, and fewer numbers to try."""
+    monkeypatch.setenv("MVC_CACHE", str(tmp_path))
+    monkeypatch.setattr(attack, "LARGEST", 1000)
+    monkeypatch.setattr(attack, "LARGEST_PADDED", 200)
+    monkeypatch.setattr(attack, "SPELLINGS", len(list(_spellings())))
+    attack._table.cache_clear()
+    yield tmp_path
+    attack._table.cache_clear()
+
+
+def test_a_table_is_kept_and_read_again(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = digest("sha1", "000123")
+    assert reverse_plain_digests([name])
+    assert [path.name for path in fresh.iterdir()] == [f"plain-sha1-{attack.SPELLINGS}.npy"]
+    attack._table.cache_clear()
+    monkeypatch.setattr(attack, "_made", None)
+    assert reverse_plain_digests([name]) == {name: 'sha1("000123")'}
+
+
+@pytest.mark.parametrize("spoil", ["cut", "another", "unsorted", "wrong", "pickle", "out of range"])
+def test_a_kept_table_that_is_no_such_table_is_made_again(spoil: str, fresh: Path) -> None:
+    attack.prepare("md5")
+    (place,) = fresh.iterdir()
+    table = np.load(place)
+    if spoil == "cut":
+        place.write_bytes(place.read_bytes()[:-100])
+    elif spoil == "pickle":
+        np.save(place, np.array([{"a": 1}]), allow_pickle=True)
+    else:
+        if spoil == "unsorted":
+            table[0] = table[0, ::-1]
+        elif spoil == "wrong":
+            table[0] += np.uint64(1)
+        elif spoil == "out of range":
+            table[1, 5] = 2**40
+        np.save(place, table[:, 1:] if spoil == "another" else table)
+    attack._table.cache_clear()
+    name = digest("md5", "77")
+    assert reverse_plain_digests([name]) == {name: 'md5("77")'}
+    assert attack._fits(np.load(place), "md5")
+
+
+@pytest.mark.parametrize("environment", [{"MVC_CACHE": "/proc/nowhere"}, {"MVC_CACHE": ""}, {}])
+def test_without_a_place_to_keep_it_nothing_is_lost(
+    environment: dict[str, str], fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MVC_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert reverse_plain_digests([digest("md5", "5")])
+
+
+def test_where_tables_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MVC_CACHE", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert kept.folder() == Path("/home/somebody/.cache/mvc-kit")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert kept.folder() == Path("/caches/mvc-kit")

@@ -1,0 +1,120 @@
+"""``mvc score`` without options: find out which host this is, score, and write what it reads, in place."""
+
+import contextlib
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from protocol.findings import plain
+from scorer.host_task import HostError
+from scorer.hosted import HostedScore, Progress, failed, judged, read_side
+from scorer.hosted_places import find_bundle, host_log, usable
+from scorer.layouts.platforms import LAYOUTS, Layout
+from submission.bundle import TASK_FILE
+
+log = logging.getLogger("mvc")
+
+HOST_FOLDER, KEY_FILE, TRUTH_FILE = "host", "host.key", "truth.parquet"
+HOST_LOG = "MVC_HOST_LOG"  # stderr: send the log there, whoever may see it
+
+
+class LayoutError(HostError):
+    """What is wrong with the folders themselves: it tells nothing of what is in them, so that anyone may know."""
+
+
+def detect(root: Path = Path("/"), name: str | None = None) -> Layout:
+    """The layout whose folder of labels lies below ``root``, or the one called ``name``; LayoutError in doubt."""
+    known = {layout.name: layout for layout in LAYOUTS}
+    if name is not None and name not in known:
+        raise LayoutError(f"no layout is called {plain(name, 40)}; there are {', '.join(known)}")
+    found = [layout for layout in LAYOUTS if (root / layout.labels).is_dir()]
+    if name is not None:
+        found = [layout for layout in found if layout.name == name]
+    if len(found) > 1:
+        said = ", ".join(f"/{layout.labels} ({layout.name})" for layout in found)
+        raise LayoutError(f"labels lie in more than one place: {said}; mount one, or set MVC_HOST")
+    if not found:
+        asked = [known[name]] if name is not None else list(LAYOUTS)
+        said = ", ".join(f"/{layout.labels} ({layout.name})" for layout in asked)
+        raise LayoutError(f"no folder of labels is mounted: looked for {said}")
+    for place, what in ((found[0].submission, "submission"), (found[0].output, "output")):
+        if not (root / place).is_dir():
+            raise LayoutError(f"no folder /{place} for the {what} of the layout {found[0].name}")
+    return found[0]
+
+
+def score_layout(
+    layout: Layout,
+    root: Path = Path("/"),
+    *,
+    now: str | None = None,
+    progress: Progress = lambda step: None,
+) -> HostedScore:
+    """Judge and score what ``layout`` has below ``root``, and write what its platform reads.
+
+    Files are written in place and never renamed onto: a platform may have mounted each of them. Raises HostError, with
+    its reasons in the host's log: the folder /host where it is mounted, else standard error where that is private or
+    MVC_HOST_LOG=stderr says so.
+    """
+    labels, output = root / layout.labels, root / layout.output
+    host = root / HOST_FOLDER if (root / HOST_FOLDER).is_dir() else None
+    on_stderr = layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
+    with host_log(host, on_stderr and host is None):
+        _ready(output, layout.files)
+        key = labels / KEY_FILE
+        side = read_side(
+            labels / TRUTH_FILE, labels / TASK_FILE, key if os.path.lexists(key) else None, host, now, sealed=True
+        )
+        place, notes = find_bundle(root / layout.submission, layout.sidecars)
+        done = judged(side, place, notes, progress)
+        try:
+            made = layout.made(side.task, done)
+        except Exception:
+            log.exception("what %s reads could not be made", layout.name)
+            done = failed(side)
+            made = layout.made(side.task, done)
+        try:
+            for name, data in made.items():
+                _write(output / name, data)
+        except BaseException as error:
+            for name in made:
+                with contextlib.suppress(OSError):
+                    _cleared(output / name)
+            if isinstance(error, OSError):
+                raise HostError(f"{output} can't be written ({error.strerror})") from None
+            raise
+        return replace(done, files=tuple(output / name for name in made))
+
+
+def _ready(output: Path, names: tuple[str, ...]) -> None:
+    """Take away what an earlier run left; LayoutError where what is to be written can't be."""
+    for name in names:
+        path = output / name
+        try:
+            _cleared(path)
+        except OSError as error:
+            raise LayoutError(f"{path} can't be written as user {os.geteuid()} ({error.strerror})") from None
+        if not os.path.lexists(path) and not usable(output):
+            raise LayoutError(f"{output} can't be written as user {os.geteuid()}; mend its mode, or give --user")
+
+
+def _cleared(path: Path) -> None:
+    """Remove ``path``, or empty it where it is mounted or the folder is somebody else's."""
+    if os.path.lexists(path):
+        try:
+            path.unlink()
+        except OSError:
+            _write(path, b"")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` itself, whatever is mounted there, and sync it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    with os.fdopen(handle, "wb") as sink:
+        sink.write(data)
+        sink.flush()
+        with contextlib.suppress(OSError):  # where it can't be synced, it was written none the less
+            os.fsync(sink.fileno())
+        with contextlib.suppress(OSError):  # somebody else's file, mounted
+            os.fchmod(sink.fileno(), 0o644)

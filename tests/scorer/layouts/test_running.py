@@ -1,0 +1,217 @@
+"""Which platform this is, what the host learns when something is wrong, and files written in place."""
+
+import errno
+import itertools
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mvc.cli import app
+from scorer.host_task import HostError
+from scorer.hosted import FAULT, MISCONFIGURED
+from scorer.layouts import running
+from scorer.layouts.running import LayoutError, detect, score_layout
+from tests.hosted import HostFolder, answer, publish, small, wrong_seed
+from tests.platforms import ACCEPTED, BY_NAME, mounted, run, written
+from tests.referee import decoding_here
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> HostFolder:
+    """A hosted binary task."""
+    return publish(small(), tmp_path_factory.mktemp("hosted") / "host")
+
+
+@pytest.fixture(scope="module")
+def good(made: HostFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that is accepted."""
+    return answer(small(), made, tmp_path_factory.mktemp("good") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def bad(made: HostFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that is rejected, which takes less time."""
+    draft = small()
+    wrong_seed(draft)
+    return answer(draft, made, tmp_path_factory.mktemp("bad") / "bundle")
+
+
+def folders(root: Path, *names: str) -> None:
+    """Empty folders of the platforms ``names``."""
+    for name in names:
+        layout = BY_NAME[name]
+        for place in (layout.labels, layout.submission, layout.output):
+            (root / place).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_each_platform_is_found_out(name: str, tmp_path: Path) -> None:
+    folders(tmp_path, name)
+    assert detect(tmp_path).name == name == detect(tmp_path, name).name
+
+
+@pytest.mark.parametrize(("one", "two"), list(itertools.combinations(ACCEPTED, 2)))
+def test_two_at_once_are_a_doubt(one: str, two: str, tmp_path: Path) -> None:
+    folders(tmp_path, one, two)
+    with pytest.raises(LayoutError, match="more than one place") as caught:
+        detect(tmp_path)
+    assert one in str(caught.value)
+    assert two in str(caught.value)
+    assert detect(tmp_path, two).name == two
+
+
+def test_none_is_said_with_all_that_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(LayoutError) as caught:
+        detect(tmp_path)
+    assert all(f"/{layout.labels} ({name})" in str(caught.value) for name, layout in BY_NAME.items())
+    with pytest.raises(LayoutError, match="no folder of labels is mounted: looked for /truth"):
+        detect(tmp_path, "plain")
+    with pytest.raises(LayoutError, match="no layout is called kaggle"):
+        detect(tmp_path, "kaggle")
+
+
+@pytest.mark.parametrize("place", ["submission", "output"])
+def test_a_folder_that_is_missing(place: str, tmp_path: Path) -> None:
+    folders(tmp_path, "medperf")
+    (tmp_path / getattr(BY_NAME["medperf"], place)).rmdir()
+    with pytest.raises(LayoutError, match=f"no folder /mlcommons/.* for the {place}"):
+        detect(tmp_path)
+
+
+def score(root: Path, *more: str, env: dict[str, str] | None = None) -> Any:
+    """``mvc score`` below ``root``."""
+    with decoding_here():
+        return CliRunner().invoke(app, ["score", "--root", str(root), *more], env=env)
+
+
+def test_doubts_exit_with_4(tmp_path: Path) -> None:
+    folders(tmp_path, "plain", "codabench")
+    done = score(tmp_path)
+    assert done.exit_code == 4
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(MISCONFIGURED)
+    assert "/truth (plain), /app/input/ref (codabench)" in last
+    assert score(tmp_path, env={"MVC_HOST": "evalai"}).exit_code == 4
+    assert "truth.parquet" not in last
+
+
+@pytest.mark.parametrize("more", [("--truth", "t"), ("--input", "i", "--output", "o"), ("--key", "k")])
+def test_some_paths_are_wrong_usage(more: tuple[str, ...], tmp_path: Path) -> None:
+    assert score(tmp_path, *more).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "shown"),
+    [
+        ("plain", {}, False), ("codabench", {}, False), ("evalai", {}, False), ("grand-challenge", {}, True),
+        ("medperf", {}, True), ("codabench", {"MVC_HOST_LOG": "stderr"}, True),
+    ],
+)  # fmt: skip
+def test_who_learns_what_is_wrong_with_the_labels(
+    name: str, env: dict[str, str], shown: bool, made: HostFolder, good: Path, tmp_path: Path
+) -> None:
+    """Participants read Codabench's and EvalAI's logs; of the others they see the last line at most."""
+    layout = mounted(name, tmp_path, made, good)
+    truth = tmp_path / layout.labels / "truth.parquet"
+    truth.write_bytes(truth.read_bytes() + b" ")
+    done = score(tmp_path, env=env)
+    assert done.exit_code == 4
+    assert ("the task names" in done.stderr) is shown
+    assert "the task names" not in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(MISCONFIGURED)
+    assert ("stands above" in last) is shown
+    assert ("MVC_HOST_LOG=stderr" in last) is not shown
+    assert written(layout, tmp_path) == set()
+
+    (tmp_path / "host").mkdir()
+    done = score(tmp_path)
+    assert "the task names" not in done.stderr
+    assert "/host/host.log" in done.stderr.splitlines()[-1]
+    assert "the task names" in (tmp_path / "host/host.log").read_text()
+
+
+def test_the_hosts_folder_gets_all_numbers(made: HostFolder, good: Path, tmp_path: Path) -> None:
+    layout = mounted("plain", tmp_path, made, good)
+    (tmp_path / "host").mkdir()
+    assert run(layout, tmp_path).verdict.accepted
+    assert {"host.json", "metrics.parquet", "scorecard.json"} <= {path.name for path in (tmp_path / "host").iterdir()}
+    assert written(layout, tmp_path) == ACCEPTED["plain"]
+
+
+def test_without_a_key_the_record_is_unsigned_and_a_mode_does_not_matter(
+    made: HostFolder, bad: Path, tmp_path: Path
+) -> None:
+    layout = mounted("plain", tmp_path, made, bad)
+    key = tmp_path / "truth/host.key"
+    key.chmod(0o644)
+    run(layout, tmp_path)
+    assert '"sig"' in (tmp_path / "output/record.json").read_text()
+    key.unlink()
+    run(layout, tmp_path)
+    assert '"signatures":[]' in (tmp_path / "output/record.json").read_text()
+
+
+def test_files_are_written_in_place(
+    made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is mounted can't be unlinked or renamed onto: EBUSY."""
+    layout = mounted("medperf", tmp_path, made, bad)
+    results = tmp_path / layout.output / "results.yaml"
+    results.write_text("left by an earlier run, and longer than what is written now\n" * 1000)
+    node = results.stat().st_ino
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", busy)
+        patch.setattr(os, "replace", busy)
+        patch.setattr(os, "rename", busy)
+        run(layout, tmp_path)
+    assert results.stat().st_ino == node
+    assert results.read_text().startswith("mvc:")
+    assert "left by" not in results.read_text()
+
+
+def test_a_full_disk_leaves_no_part(
+    made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = mounted("codabench", tmp_path, made, bad)
+    write = running._write
+
+    def full(path: Path, data: bytes) -> None:
+        write(path, data[:100])
+        if path.name == "record.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(running, "_write", full)
+    with pytest.raises(HostError, match="can't be written"):
+        run(layout, tmp_path)
+    assert written(layout, tmp_path) == set()
+
+
+def test_a_document_that_cannot_be_made_tells_nothing(
+    made: HostFolder, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = mounted("grand-challenge", tmp_path, made, good)
+    monkeypatch.setattr("scorer.layouts.platforms.nested", lambda *_: 1 / 0)
+    done = score(tmp_path)
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[-1] == FAULT
+    assert written(layout, tmp_path) == set()
+
+
+def test_an_output_that_is_no_folder_we_may_write(
+    made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = mounted("plain", tmp_path, made, bad)
+    monkeypatch.setattr(running, "usable", lambda _: False)
+    with pytest.raises(HostError, match="can't be written as user"):
+        score_layout(layout, tmp_path)
+    shutil.rmtree(tmp_path / "output")
+    assert score(tmp_path).exit_code == 4
