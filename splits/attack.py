@@ -15,7 +15,7 @@ LARGEST_PADDED = 100_000  # zero-padded integers tried: 0 to LARGEST_PADDED - 1
 WIDTHS = range(2, 9)
 SPELLINGS = 1_311_110  # texts tried
 SAMPLE = 64  # entries of a kept table that are looked at
-PREFIX = 8  # bytes of a digest that are kept for the search; a hit is confirmed in full
+PLACE = np.uint64((1 << 21) - 1)  # the last bits of an entry of a table; a hit is confirmed in full
 
 ALGORITHMS: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
     "md5": hashlib.md5,
@@ -53,21 +53,23 @@ def prepare(algorithm: str = "sha256") -> None:
 
 
 def _preimages(digests: Mapping[str, bytes], algorithm: str) -> dict[str, str]:
-    prefixes, order = _table(algorithm)
-    wanted = np.frombuffer(b"".join(digest[:PREFIX] for digest in digests.values()), dtype=">u8").astype(np.uint64)
-    places = np.minimum(np.searchsorted(prefixes, wanted), len(prefixes) - 1)
+    table = _table(algorithm)
+    wanted = _starts(digests.values())
+    first = np.searchsorted(table, wanted)
+    last = np.searchsorted(table, wanted | PLACE, side="right")
     names = list(digests)
     found = {}
-    for index in np.flatnonzero(prefixes[places] == wanted).tolist():
-        text = _spelling(int(order[places[index]]))
-        if ALGORITHMS[algorithm](text).digest() == digests[names[index]]:
-            found[names[index]] = f'{algorithm}("{text.decode("ascii")}")'
+    for index in np.flatnonzero(first < last).tolist():
+        for entry in table[first[index] : last[index]].tolist():
+            text = _spelling(entry & int(PLACE))
+            if ALGORITHMS[algorithm](text).digest() == digests[names[index]]:
+                found[names[index]] = f'{algorithm}("{text.decode("ascii")}")'
     return found
 
 
 @lru_cache(maxsize=len(HEX_LENGTH))
 def _table(algorithm: str) -> NDArray[np.uint64]:
-    """(2, spellings): digest prefixes of all spellings in order, and which spelling each belongs to."""
+    """(SPELLINGS,) in order: the start of the digest of each spelling, and in its last bits which spelling it is."""
     name = f"plain-{algorithm}-{SPELLINGS}"
     kept_table = kept.read(name)
     if kept_table is not None and _fits(kept_table, algorithm):
@@ -77,24 +79,28 @@ def _table(algorithm: str) -> NDArray[np.uint64]:
     return made
 
 
-def _fits(table: NDArray[np.uint64], algorithm: str) -> bool:
-    """Whether a table that was kept is one of these: in order, and right in a sample."""
-    if table.shape != (2, SPELLINGS) or not np.all(table[0, 1:] >= table[0, :-1]):
-        return False
-    if int(table[1].max()) >= SPELLINGS:
-        return False
-    sample = np.arange(0, SPELLINGS, SPELLINGS // SAMPLE)
-    texts = [_spelling(int(index)) for index in table[1, sample]]
-    right = b"".join(ALGORITHMS[algorithm](text).digest()[:PREFIX] for text in texts)
-    return bool(right == table[0, sample].astype(">u8").tobytes())
-
-
 def _made(algorithm: str) -> NDArray[np.uint64]:
     digest_of = ALGORITHMS[algorithm]
-    joined = b"".join(digest_of(text).digest()[:PREFIX] for text in _spellings())
-    prefixes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
-    order = np.argsort(prefixes, kind="stable")
-    return np.stack([prefixes[order], order.astype(np.uint64)])
+    starts = _starts(digest_of(text).digest() for text in _spellings())
+    return np.sort(starts | np.arange(SPELLINGS, dtype=np.uint64))
+
+
+def _starts(digests: Iterable[bytes]) -> NDArray[np.uint64]:
+    """The first 43 bits of each digest, in front of as many zeros as a place takes."""
+    joined = b"".join(digest[:8] for digest in digests)
+    return np.frombuffer(joined, dtype=">u8").astype(np.uint64) & ~PLACE
+
+
+def _fits(table: NDArray[np.uint64], algorithm: str) -> bool:
+    """Whether a table that was kept is one of these: in order, and right in a sample."""
+    if table.shape != (SPELLINGS,) or not np.all(table[1:] > table[:-1]):
+        return False
+    sample = table[:: max(1, SPELLINGS // SAMPLE)]
+    places = sample & PLACE
+    if places.max() >= SPELLINGS:
+        return False
+    texts = (_spelling(int(place)) for place in places)
+    return bool(np.all(_starts(ALGORITHMS[algorithm](text).digest() for text in texts) | places == sample))
 
 
 def _spellings() -> Iterator[bytes]:

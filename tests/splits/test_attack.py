@@ -104,12 +104,13 @@ def test_a_kept_table_that_is_no_such_table_is_made_again(spoil: str, fresh: Pat
         np.save(place, np.array([{"a": 1}]), allow_pickle=True)
     else:
         if spoil == "unsorted":
-            table[0] = table[0, ::-1]
+            table = table[::-1]
         elif spoil == "wrong":
-            table[0] += np.uint64(1)
+            table ^= np.uint64(1 << 21)
+            table.sort()
         elif spoil == "out of range":
-            table[1, 5] = 2**40
-        np.save(place, table[:, 1:] if spoil == "another" else table)
+            table[0] |= attack.PLACE
+        np.save(place, table[1:] if spoil == "another" else table)
     attack._table.cache_clear()
     name = digest("md5", "77")
     assert reverse_plain_digests([name]) == {name: 'md5("77")'}
@@ -134,3 +135,10 @@ def test_where_tables_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.folder() == Path("/home/somebody/.cache/mvc-kit")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert kept.folder() == Path("/caches/mvc-kit")
+
+
+def test_digests_that_start_alike_are_told_apart(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four bits to go by, every entry has many neighbours."""
+    monkeypatch.setattr(attack, "PLACE", np.uint64((1 << 60) - 1))
+    names = {digest("sha256", str(n)): f'sha256("{n}")' for n in range(1000)}
+    assert reverse_plain_digests([*names, digest("sha256", "1000000")]) == names
