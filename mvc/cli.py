@@ -37,18 +37,19 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and edition.")
     ] = False,
 ) -> None:
     """Submit, referee and audit the calibration of medical image classifiers: seven steps, one verdict."""
-    if "MVC_MEMORY" in os.environ:
-        from scorer.machine import MemorySettingError, memory
+    if context.invoked_subcommand in ("check", "submit"):  # mvc score says it to the host
+        from scorer.machine import MemoryLimitError, memory
 
         try:
             memory()
-        except MemorySettingError as error:
-            raise typer.BadParameter(str(error), param_hint="MVC_MEMORY") from None
+        except MemoryLimitError as error:
+            raise typer.BadParameter(str(error), param_hint="memory") from None
 
 
 app.command("demo")(demo.demo)

@@ -72,8 +72,15 @@ class PublicScore(Record):
     n_patients: Annotated[int, Field(ge=0)]
 
 
+class Entry(Record):
+    """The run that stands for a submission where one number is ranked: the first model and method of the record."""
+
+    model: Text
+    calibrator: Text
+
+
 class ScoreRecord(Record):
-    """What became of a submission to a hosted task; ``scores`` is empty unless it was accepted.
+    """What became of a submission to a hosted task; ``scores`` is empty and ``entry`` None unless it was accepted.
 
     ``content_sha256`` is the digest of what was predicted for test and external images, however the file is written;
     ``filings`` is the number on the receipt, None without one.
@@ -95,6 +102,7 @@ class ScoreRecord(Record):
     findings: tuple[RecordedFinding, ...]
     digests: dict[str, Sha256]
     content_sha256: Sha256 | None
+    entry: Entry | None = None
     lock_sha256: Sha256 | None
     declared: Text
     filings: Annotated[int, Field(ge=1)] | None

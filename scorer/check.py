@@ -66,7 +66,7 @@ def examine(
         progress("reading the record")
         bundle = _admitted(open_bundle(path, folders[0], record), task)
         progress("decoding tables")
-        waiting = threading.Thread(target=ahead, daemon=True)
+        waiting = threading.Thread(target=_quietly, args=(ahead,), daemon=True)
         waiting.start()
         intake = decode(bundle, folders[1])
         waiting.join()
@@ -75,6 +75,12 @@ def examine(
                 warehouse.load(bundle.task, bundle.record, intake.splits, intake.predictions)
             progress("checking rules")
             yield Examination(bundle, intake, warehouse, judge(bundle, intake, warehouse))
+
+
+def _quietly(ahead: Callable[[], None]) -> None:
+    """What fails here fails again, and is told, where it is needed."""
+    with contextlib.suppress(Exception):
+        ahead()
 
 
 def check(path: Path, *, record: Path | None = None) -> Verdict:

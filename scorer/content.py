@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from protocol.canonical import canonical_json
 from scorer.check import Examination
 from scorer.cohort import clustering_unit, cohort_of, predictions_of
+from scorer.public import entry_of
 from scorer.rows import Run
 from scorer.scoring import Cohort
 
@@ -36,26 +37,28 @@ def people_of(examination: Examination) -> Cohort:
 def groups_of(examination: Examination) -> list[list[Run]]:
     """The runs of each model with each calibrator: what gets one set of public numbers.
 
-    By model, the uncalibrated runs first, then by calibrator: the order decides which of two near runs is shown, so the
-    record, which is no part of the content, has no say in it.
+    The entry first, then by model, the uncalibrated runs first, then by calibrator: the order decides which of two near
+    runs is shown, so the record has no say in it but for the entry, which is part of the content.
     """
-    groups: dict[tuple[str, bool, str], list[Run]] = {}
+    entry = entry_of(examination.records[1])
+    groups: dict[tuple[bool, str, bool, str], list[Run]] = {}
     for run in _sorted([Run(*run) for run in examination.records[1].runs]):
-        groups.setdefault((run.model, run.calibrator != "none", run.calibrator), []).append(run)
+        place = ((run.model, run.calibrator) != entry, run.model, run.calibrator != "none", run.calibrator)
+        groups.setdefault(place, []).append(run)
     return [groups[place] for place in sorted(groups)]
 
 
 def content_digest(examination: Examination) -> str:
     """SHA-256 of what is scored: the same however the file is written and whatever the order of its rows.
 
-    Over the canonical JSON of the clustering unit and the sorted image ids, then, for every run by model, seed and
-    calibrator, the canonical JSON of these and the probabilities of the images in that order, as they are scored
-    (little-endian float64, image by image).
+    Over the canonical JSON of the clustering unit, the sorted image ids and the entry, then, for every run by model,
+    seed and calibrator, the canonical JSON of these and the probabilities of the images in that order, as they are
+    scored (little-endian float64, image by image).
     """
     task, record = examination.records
     images = people_of(examination).image_id
     predictions = predictions_of(task, examination.warehouse)
-    digest = hashlib.sha256(canonical_json([clustering_unit(task, record), images.tolist()]))
+    digest = hashlib.sha256(canonical_json([clustering_unit(task, record), images.tolist(), entry_of(record)]))
     for run in _sorted([Run(*run) for run in record.runs]):
         digest.update(canonical_json([run.model, run.seed, run.calibrator]))
         digest.update(np.ascontiguousarray(predictions(run), dtype="<f8").tobytes())

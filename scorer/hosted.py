@@ -23,13 +23,13 @@ from protocol.catalogue import headline_metrics
 from protocol.engine import Facts, run_rules
 from protocol.facts import Problem
 from protocol.findings import Outcome, RuleResult, Status, Verdict
-from protocol.hosting import PublicScore, Receipt, RecordedFinding, ScoreRecord
+from protocol.hosting import Entry, PublicScore, Receipt, RecordedFinding, ScoreRecord
 from protocol.rules import all_rules, facts_of
 from protocol.task import Task
 from scorer.ahead import for_scores
 from scorer.check import Examination, examine, judge
 from scorer.host_task import HostError, load_host_key
-from scorer.hosted_places import emptied, find_bundle, host_log, kept_apart, lies_in
+from scorer.hosted_places import emptied, enough_memory, find_bundle, host_log, kept_apart, lies_in
 from scorer.receipts import declared_words, receipt_of
 from scorer.signing import KeyFileError, payload_type, public_hex, seal
 from scorer.truth import Truth, hosted_task, joined, not_covered, read_truth
@@ -72,15 +72,18 @@ class HostedScore:
     """What participants may know: the verdict, made without labels, and the record with the public scores.
 
     The record is None where nothing was decided. ``documents`` has the bytes of what was made, by file name, verdict
-    last; ``files`` are those that were written. ``entry`` is the model and calibrator that stand for the submission
-    where a platform ranks one number: those that its record declares first; None unless it was accepted.
+    last; ``files`` are those that were written.
     """
 
     verdict: Verdict
     record: ScoreRecord | None
     documents: Mapping[str, bytes]
-    entry: tuple[str, str] | None = None
     files: tuple[Path, ...] = ()
+
+    @property
+    def entry(self) -> Entry | None:
+        """The run that a platform ranks; None unless the submission was accepted."""
+        return None if self.record is None else self.record.entry
 
     @property
     def scores(self) -> tuple[PublicScore, ...]:
@@ -128,8 +131,12 @@ def score_hosted(
     """
     with host_log(None if host is not None and lies_in(host, output) else host):
         kept_apart(output, bundle, {"--truth": truth, "--key": key, "--host": host})
+        names = (VERDICT_FILE, SCORES_FILE, SIGNED_FILE)
+        if output.is_dir():
+            emptied(output, names)
+        enough_memory()
         side = read_side(truth, task, key, host, now)
-        emptied(output, (VERDICT_FILE, SCORES_FILE, SIGNED_FILE))
+        emptied(output, names)
         place, notes = find_bundle(bundle)
         done = judged(side, place, notes, progress)
         try:
@@ -151,13 +158,12 @@ def judged(side: Side, place: Path, notes: tuple[str, ...], progress: Progress) 
         emptied(side.folder, (HOST_FILE, *(Path(name).name for name in RESULTS)))
     try:
         verdict, record, scores = _score(side, place, notes, progress)
+        return HostedScore(verdict, record, _documents(side, verdict, record, scores))
     except HostError:
         raise
     except Exception:
         log.exception("scoring failed")
         return failed(side)
-    entry = None if scores is None else (scores["entry"]["model"], scores["entry"]["calibrator"])
-    return HostedScore(verdict, record, _documents(side, verdict, record, scores), entry)
 
 
 def failed(side: Side) -> HostedScore:
@@ -190,7 +196,7 @@ def _scored(
     from scorer.content import content_digest, groups_of, people_of
     from scorer.disclosure import disclosure
     from scorer.outputs import LEVEL, METHOD
-    from scorer.public import public_scores, scores_document
+    from scorer.public import entry_of, public_scores, scores_document
 
     task, record = examination.records
     progress("comparing runs")
@@ -204,7 +210,10 @@ def _scored(
     public = public_scores(task, scores, shown)
     intervals = {"resamples": task.resamples, "level": LEVEL, "method": METHOD}
     document = scores_document(task, record, verdict, public, shown, intervals)
-    signed = _record(side, verdict, examination).model_copy(update={"content_sha256": content, "scores": public})
+    model, calibrator = entry_of(record)
+    entry = Entry(model=model, calibrator=calibrator)
+    found = {"content_sha256": content, "scores": public, "entry": entry}
+    signed = _record(side, verdict, examination).model_copy(update=found)
     return verdict, signed, document
 
 
@@ -330,6 +339,16 @@ def read_side(
 
     In a ``sealed`` container the key lies beside the labels, and its mode is the mount's.
     """
+    try:
+        return _side(truth, task, key, host, now, sealed)
+    except HostError:
+        raise
+    except Exception:  # which may name a label
+        log.exception("the host's files")
+        raise HostError("the host's files can't be read; what failed stands above") from None
+
+
+def _side(truth: Path, task: Path | None, key: Path | None, host: Path | None, now: str | None, sealed: bool) -> Side:
     known = hosted_task(truth, task)
     labels = read_truth(truth, known)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from protocol.findings import plain
 from scorer.host_task import HostError
+from scorer.machine import MemoryLimitError, memory
 from submission.bundle import PREDICTIONS_FILES
 from submission.carrier import is_carrier
 
@@ -20,11 +21,19 @@ LOG_FILE = "host.log"
 def find_bundle(place: Path, sidecars: Set[str] = frozenset()) -> tuple[Path, tuple[str, ...]]:
     """Where the bundle lies: ``place``, or the one zip, folder or packed CSV in it; with a note where that is said.
 
-    Hidden files and ``sidecars``, which a platform puts beside a submission, are looked through.
+    Hidden files and ``sidecars``, which a platform puts beside a submission, are looked through. Raises HostError where
+    the folder or a file in it can't be read: who mounted it chose the user, and the participant did not.
     """
-    if not place.is_dir():
+    try:
+        inside = list(place.iterdir()) if place.is_dir() else [place]
+        closed = [path for path in (place, *inside) if not readable(path) and (path == place or not path.is_symlink())]
+    except OSError as error:
+        raise HostError(f"{plain(place)} can't be read as user {os.geteuid()} ({error.strerror})") from None
+    if closed:
+        raise HostError(f"{plain(closed[0])} can't be read as user {os.geteuid()}; mend its mode, or give --user")
+    if inside == [place]:
         return place, ()
-    inside = [path for path in place.iterdir() if not path.name.startswith((".", "__MACOSX"))]
+    inside = [path for path in inside if not path.name.startswith((".", "__MACOSX"))]
     inside = [path for path in inside if path.name not in sidecars]
     if len(inside) == 1 and not inside[0].is_symlink():
         only = inside[0]
@@ -97,6 +106,19 @@ def host_log(host: Path | None, on_stderr: bool = False) -> Iterator[None]:
         log.removeHandler(handler)
         handler.close()
         log.propagate = propagated
+
+
+def readable(path: Path) -> bool:
+    """True when this process may read ``path``, a file, a folder with what is in it, or something else again."""
+    return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+
+
+def enough_memory() -> None:
+    """HostError where the machine or the container has too little memory for any submission."""
+    try:
+        memory()
+    except MemoryLimitError as error:
+        raise HostError(str(error)) from None
 
 
 def usable(folder: Path) -> bool:

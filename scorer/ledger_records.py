@@ -15,7 +15,7 @@ from scorer.host_task import host_key_of
 from scorer.ledger import METRIC_SCHEMA, Event, EventKind, Ledger
 from scorer.ledger_filings import filings_of, locks_of
 from scorer.signing import SignatureError, opened_record
-from submission.yaml_io import load_json, load_yaml
+from submission.yaml_io import MAX_NUMBERS, load_json, load_yaml
 
 KINDS = {
     Status.ACCEPTED.value: EventKind.ACCEPTED,
@@ -90,7 +90,7 @@ def _envelope_in(data: bytes) -> bytes:
     """The envelope that the result file of a platform carries; ``data`` itself where it is none."""
     try:
         text = data.decode()
-        document = load_yaml(text) if text.startswith("mvc:") else load_json(text)
+        document = load_yaml(text) if text.startswith("mvc:") else load_json(text, MAX_NUMBERS)
         return canonical_json(document["mvc"]["record"])
     except (ValueError, KeyError, TypeError):  # what it is instead is said where the envelope is opened
         return data

@@ -10,18 +10,24 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _GROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-class MemorySettingError(ValueError):
-    """MVC_MEMORY is no size; the message is for the user."""
+FLOOR = 1 << 30  # what the decoding process starts with (PROTOCOL.md, section 7): with less, honest tables are refused
+
+
+class MemoryLimitError(ValueError):
+    """MVC_MEMORY is no size, or there is too little memory; the message is for the user."""
 
 
 def memory(root: Path = Path("/")) -> int:
-    """Bytes: the smallest of MVC_MEMORY (such as 4g or 800m), the limit of the container, and the machine's memory."""
+    """Bytes: the smallest of MVC_MEMORY (such as 4g), the limit of the container, and the machine's memory.
+
+    Raises MemoryLimitError for less than a GiB.
+    """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     setting = os.environ.get(SETTING, "").strip().lower()
     if setting:
         size = re.fullmatch(r"([1-9][0-9]{0,14})([kmg]?)b?", setting)
         if size is None:
-            raise MemorySettingError(f"{SETTING} is no size: give bytes, or a number with k, m or g, such as 4g")
+            raise MemoryLimitError(f"{SETTING} is no size: give bytes, or a number with k, m or g, such as 4g")
         found.append(int(size[1]) * _UNITS[size[2]])
     for group in _GROUPS:
         try:
@@ -30,4 +36,6 @@ def memory(root: Path = Path("/")) -> int:
             continue
         if said.isdecimal():  # "max" where there is no limit
             found.append(int(said))
+    if min(found) < FLOOR:
+        raise MemoryLimitError(f"{min(found) >> 20} MiB of memory are too little: give at least 1 GiB")
     return min(found)

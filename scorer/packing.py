@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.facts import Problem
-from submission.archive import unpack
+from protocol.types import MANIFEST_FILE
+from submission.archive import DAMAGE, unpack
 from submission.bundle import TASK_FILE
-from submission.carrier import carry
+from submission.carrier import carry, is_carrier
 
 WANTED = "another name in the record"
 
@@ -67,6 +68,17 @@ def pack(folder: Path, names: Iterable[str], target: Path, scratch: Path, form: 
         carry(archive, target)
         archive.unlink()
     return problems
+
+
+def sealed_before(path: Path, form: Form) -> bool:
+    """Whether the file at ``path`` is what was packed at an earlier time; anything else is not ours to replace."""
+    if form.carrier:
+        return is_carrier(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return MANIFEST_FILE in archive.namelist()
+    except DAMAGE:
+        return False
 
 
 def _zip(folder: Path, members: Iterable[str], target: Path) -> None:

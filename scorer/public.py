@@ -68,7 +68,8 @@ def _numbers(row: Row | None, decimals: int) -> tuple[float | None, float | None
 def entry_of(record: Submission) -> tuple[str, str]:
     """Model and calibrator that stand for a submission where one number is ranked: the first that are declared.
 
-    They are frozen with the declaration, so that nobody picks the run that did best on test.
+    They stand in the declaration and in the content digest: to put forward another one after the scores were seen is
+    another lock and another content.
     """
     methods = [method.name for method in record.calibration.methods if method.name != "none"]
     return record.models[0].name, methods[0] if methods else "none"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from protocol import EDITION
 from protocol.canonical import canonical_json
 from protocol.hosting import Receipt, ScoreRecord
-from submission.yaml_io import RecordError, load_json
+from submission.yaml_io import MAX_NUMBERS, RecordError, load_json
 
 Kind = Literal["receipt", "record"]
 MAX_ENVELOPE = 64 << 20  # bytes: a record of 2,000 runs with their slices
@@ -141,7 +141,7 @@ def opened(data: bytes, kind: Kind, public_key_hex: str) -> dict[str, Any]:
     except InvalidSignature:
         raise SignatureError("the signature does not fit: payload or signature was changed") from None
     try:
-        document = load_json(payload.decode("utf-8"))
+        document = load_json(payload.decode("utf-8"), MAX_NUMBERS)
     except (UnicodeDecodeError, RecordError) as error:
         raise SignatureError(f"the signed payload is no JSON: {error}") from None
     if not isinstance(document, dict):

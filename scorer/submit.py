@@ -20,9 +20,8 @@ from protocol.types import CANONICAL_FILE, MANIFEST_FILE
 from scorer.ahead import for_scores
 from scorer.check import Examination, examine
 from scorer.ledger import Event, EventKind, Ledger, prepared, utc_now
-from scorer.packing import PLAIN, Form, pack
+from scorer.packing import PLAIN, Form, pack, sealed_before
 from submission.bundle import RECORD_FILE, Bundle, NoBundleError
-from submission.carrier import is_carrier
 from submission.crate import build_manifest, write_manifest
 from submission.files import made_aside, sha256_file
 from submission.writing import write_canonical_record
@@ -126,11 +125,11 @@ def _packed(
     """Seal a bundle without scores, and pack it beside its folder for the host."""
     verdict, name = examination.verdict, examination.records[1].submission_id
     upload = place.resolve().parent / f"{name}{form.ending}"
-    if examination.bundle.archive is not None and upload == examination.bundle.archive.resolve():
+    if examination.bundle.archive is not None and upload.exists() and upload.samefile(examination.bundle.archive):
         upload = upload.with_name(f"{name}-sealed{form.ending}")  # what was given is left alone
     if upload.is_dir():
         raise SubmitError(f"nothing was recorded: {upload} is a folder; give --out FOLDER, a new one elsewhere")
-    if form.carrier and os.path.lexists(upload) and not is_carrier(upload):  # a table of somebody's own
+    if os.path.lexists(upload) and not sealed_before(upload, form):  # a file of somebody's own
         said = "is there and was not written by mvc submit"
         raise SubmitError(f"nothing was recorded: {upload} {said}; give --out FOLDER, a new one elsewhere")
     replaced = os.path.lexists(upload)

@@ -90,7 +90,7 @@ def open_bundle(path: Path, scratch: Path, record: Path | None = None) -> Bundle
         archive = path
         root, problems, notes = _unpacked(path, scratch)
         if problems:
-            gone = f"{path.name} could not be unpacked"
+            gone = f"{plain(path.name)} could not be unpacked"
             facts = ("task", "record", "lock", "receipt", "calibrators", "splits", "predictions", "files")
             missing = dict.fromkeys(facts, gone)
             return Bundle(root, "", {}, problems, notes, None, None, None, None, missing, archive)

@@ -34,8 +34,7 @@ def score(
         str | None,
         typer.Option(
             "--layout",
-            envvar="MVC_HOST",
-            help="Without paths: the platform whose folders are mounted; default: found out from them.",
+            help="Without paths: the platform whose folders are mounted; default: MVC_HOST, else found out from them.",
         ),
     ] = None,
     root: Annotated[Path, typer.Option("--root", help="Where the platform's folders lie.", hidden=True)] = Path("/"),
@@ -52,7 +51,9 @@ def score(
     if truth is None and entry is None and output is None:
         if task is not None or host is not None or key is not None:
             raise typer.BadParameter("give --truth, --input and --output too", param_hint="--task, --host, --key")
-        done, files = _of_a_platform(layout, root, as_json)
+        done, files = _of_a_platform(layout or os.environ.get("MVC_HOST") or None, root, as_json)
+    elif layout is not None:
+        raise typer.BadParameter("paths are given, so no platform's folders are used", param_hint="--layout")
     elif truth is None or entry is None or output is None:
         raise typer.BadParameter("give all three, or none of them", param_hint="--truth, --input, --output")
     else:

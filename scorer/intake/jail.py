@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from protocol.facts import Problem, Table
 from scorer.intake import DISK_REFUSED
-from scorer.machine import memory
+from scorer.machine import FLOOR, memory
 from submission.bundle import Bundle
 
 CHILD = Path(__file__).with_name("child.py")
@@ -99,7 +99,7 @@ def decode(bundle: Bundle, folder: Path) -> Intake:
             "patient_ids": bundle.record.splits.patient_ids == "available",
             "runs": len(bundle.record.runs),
             "folder": str(folder),
-            "memory": min(MEMORY, memory() * 3 // 4),
+            "memory": min(MEMORY, max(FLOOR, memory() * 3 // 4)),
             "seconds": SECONDS,
             "disk": DISK,
             **opened,

@@ -58,7 +58,7 @@ def verdict_of(task: Task, done: HostedScore) -> dict[str, Any]:
             "primary_metric": primary_metric(task.kind, task.primary_metric),
         }
     if done.entry is not None:
-        said["entry"] = {"model": done.entry[0], "calibrator": done.entry[1], "seed": _entry(done)[0].seed}
+        said["entry"] = {**done.entry.model_dump(), "seed": _entry(done)[0].seed}
     if SIGNED_FILE in done.documents:
         said["record"] = json.loads(done.documents[SIGNED_FILE])
     document: dict[str, Any] = {"mvc": said}
@@ -84,7 +84,9 @@ def flat(done: HostedScore) -> dict[str, float | int]:
 
 
 def _entry(done: HostedScore) -> list[PublicScore]:
-    return [s for s in done.scores if (s.model, s.calibrator) == done.entry and (s.slice_kind, s.slice) == TEST]
+    assert done.entry is not None
+    wanted = (done.entry.model, done.entry.calibrator, *TEST)
+    return [s for s in done.scores if (s.model, s.calibrator, s.slice_kind, s.slice) == wanted]
 
 
 def as_json(document: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from protocol.findings import Outcome
+from protocol.findings import Outcome, plain
 from scorer.hosted import HostedScore
 
 _PAGE = """<!doctype html>
@@ -62,7 +62,7 @@ def page(done: HostedScore) -> bytes:
     """Verdict, findings with their mend, and the public scores of a submission; every text escaped."""
     from jinja2 import Environment, StrictUndefined
 
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
+    template = Environment(autoescape=True, undefined=StrictUndefined, finalize=_readable).from_string(_PAGE)
     others = [
         (result.rule, outcome.value, result.reason)
         for outcome in (Outcome.WAIVED, Outcome.UNVERIFIED)
@@ -76,6 +76,11 @@ def page(done: HostedScore) -> bytes:
         others=others,
     )
     return text.encode()
+
+
+def _readable(value: Any) -> Any:
+    """Texts without characters that change the order or the lines of others."""
+    return plain(value, 4000) if isinstance(value, str) else value
 
 
 def _slices(done: HostedScore) -> list[dict[str, Any]]:

@@ -52,14 +52,14 @@ def _codabench(task: Task, done: HostedScore) -> dict[str, bytes]:
 def _evalai(task: Task, done: HostedScore) -> dict[str, bytes]:
     files = {name: data for name, data in done.documents.items() if name != SCORES_FILE}
     result = [{"split": "test", "show_to_participant": True, "accuracies": flat(done)}] if done.scores else []
-    return {**files, "result.json": as_json(result)} if result else files
+    return {"result.json": as_json(result), **files} if result else files
 
 
 def _medperf(task: Task, done: HostedScore) -> dict[str, bytes]:
     import yaml
 
     document = nested(task, done) if done.scores else verdict_of(task, done)
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    text = yaml.safe_dump(document, sort_keys=False, width=120)  # ASCII: some separators are read back as blanks
     return {"results.yaml": text.encode()}
 
 
@@ -89,7 +89,7 @@ LAYOUTS = (
         "evalai/annotation",
         "evalai/submission",
         "evalai/output",
-        (SIGNED_FILE, VERDICT_FILE, "result.json"),
+        ("result.json", SIGNED_FILE, VERDICT_FILE),
         _evalai,
     ),
     Layout(

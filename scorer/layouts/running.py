@@ -1,21 +1,24 @@
 """``mvc score`` without options: find out which host this is, score, and write what it reads, in place."""
 
 import contextlib
+import errno
 import logging
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 from protocol.findings import plain
 from scorer.host_task import HostError
 from scorer.hosted import HostedScore, Progress, failed, judged, read_side
-from scorer.hosted_places import find_bundle, host_log, usable
+from scorer.hosted_places import enough_memory, find_bundle, host_log, usable
 from scorer.layouts.platforms import LAYOUTS, Layout
 from submission.bundle import TASK_FILE
 
 log = logging.getLogger("mvc")
 
 HOST_FOLDER, KEY_FILE, TRUTH_FILE = "host", "host.key", "truth.parquet"
+UNSYNCED = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EROFS})  # of a file system that can't sync, not of a full one
 HOST_LOG = "MVC_HOST_LOG"  # stderr: send the log there, whoever may see it
 
 
@@ -62,6 +65,7 @@ def score_layout(
     on_stderr = layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
     with host_log(host, on_stderr and host is None):
         _ready(output, layout.files)
+        enough_memory()
         key = labels / KEY_FILE
         side = read_side(
             labels / TRUTH_FILE, labels / TASK_FILE, key if os.path.lexists(key) else None, host, now, sealed=True
@@ -109,12 +113,18 @@ def _cleared(path: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` itself, whatever is mounted there, and sync it."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    with os.fdopen(handle, "wb") as sink:
+    """Write ``data`` to ``path`` itself, a plain file that may be mounted there, and sync it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link, and no pipe to wait for
+    with os.fdopen(os.open(path, flags, 0o644), "wb") as sink:
+        if not stat.S_ISREG(os.fstat(sink.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no plain file")
+        sink.truncate()
         sink.write(data)
         sink.flush()
-        with contextlib.suppress(OSError):  # where it can't be synced, it was written none the less
+        try:
             os.fsync(sink.fileno())
+        except OSError as error:
+            if error.errno not in UNSYNCED:
+                raise
         with contextlib.suppress(OSError):  # somebody else's file, mounted
             os.fchmod(sink.fileno(), 0o644)

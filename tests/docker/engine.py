@@ -77,10 +77,16 @@ def image(variant: str = "") -> str:
     tag = f"mvc-scorer-test:{digest.hexdigest()[:16]}"
     with Path(tempfile.gettempdir(), f"{tag.replace(':', '-')}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want it at once
-        if not docker("images", "-q", f"{tag}{variant}").stdout.strip():
-            target = ("--target", "root") if variant == "-root" else ()
-            build("-t", f"{tag}{variant}", *target)
+        if not _there(tag):
+            build("-t", tag)
+        if variant and not _there(f"{tag}{variant}"):
+            root = ROOT / "docker" / "root.Dockerfile"
+            docker("build", "-f", str(root), "--build-arg", f"IMAGE={tag}", "-t", f"{tag}{variant}", str(root.parent))
     return f"{tag}{variant}"
+
+
+def _there(tag: str) -> bool:
+    return bool(docker("images", "-q", tag).stdout.strip())
 
 
 def build(*options: str, context: Path = ROOT) -> None:
@@ -95,13 +101,14 @@ def run(
     flags: Sequence[str] = SEALED,
     options: Sequence[str] = (),
     variant: str = "",
+    tag: str | None = None,
 ) -> Ran:
-    """Run a container of the image: ``mounts`` are (path, place, ro or rw)."""
+    """Run a container of the image, or of another ``tag``: ``mounts`` are (path, place, ro or rw)."""
     arguments = ["run", "--rm", *flags, *options]
     arguments += [] if user is None else ["--user", user]
     for path, place, mode in mounts:
         arguments += ["-v", f"{path}:{place}:{mode}"]
-    done = docker(*arguments, image(variant), *command, check=False)
+    done = docker(*arguments, tag or image(variant), *command, check=False)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 

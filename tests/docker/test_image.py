@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from mvc.cli import app
 from tests.docker import engine
+from tests.docker.demo import hosted_demo, open_output
 from tests.docker.engine import ROOT, docker, image, inspected, need_engine, run
 
 MEGABYTE = 10**6
@@ -191,3 +192,26 @@ def test_kernels_come_compiled(built: str) -> None:
     """Loading one logs that it came from the shipped cache, on a processor that is called by no name."""
     config = dict(entry.split("=", 1) for entry in inspected(built)["Config"]["Env"])
     assert config["NUMBA_CPU_NAME"] == "generic"
+
+
+@pytest.mark.skipif(not engine.REQUIRED, reason="builds the whole image once more: make image-test does it")
+def test_a_second_build_is_the_same(built: str, tmp_path: Path) -> None:
+    """From the same sources, nothing taken from the first: the same packages, the same files, the same scores."""
+    demo = hosted_demo(tmp_path / "demo")
+    again = f"{built}-again"
+    engine.build("-t", again, "--no-cache")
+    try:
+        seen = []
+        for tag in (built, again):
+            output = open_output(tmp_path / tag.replace(":", "-"))
+            mounts = [(demo.labels, "/truth", "ro"), (demo.bundle, "/input", "ro"), (output, "/output", "rw")]
+            done = run(mounts=mounts, options=("-e", "SOURCE_DATE_EPOCH=1770000000"), tag=tag)
+            assert done.code == 0, done.stderr
+            scores = {path.name: path.read_bytes() for path in output.iterdir()}
+            digests = run("sh", "-c", "cd /opt/mvc && find . -type f -exec sha256sum {} +", tag=tag).stdout.splitlines()
+            seen.append((run("cat", "/opt/mvc/packages.txt", tag=tag).stdout, scores, set(digests)))
+        assert seen[0][:2] == seen[1][:2]
+        differing = {line.split()[1] for line in seen[0][2] ^ seen[1][2]}
+        assert differing == set()
+    finally:
+        docker("rmi", "-f", again, check=False)

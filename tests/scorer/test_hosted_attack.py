@@ -1,6 +1,5 @@
 """Reading hidden labels out of public scores: what is stopped, and how much is left to those who have a quota."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -96,18 +95,22 @@ def test_one_submission_of_single_flips_tells_nothing(made: HostFolder, tmp_path
     assert all(value == outside["m0", metric] for (_, metric), value in outside.items())
 
 
-def test_another_order_in_the_record_shows_nothing_else(made: HostFolder, tmp_path: Path) -> None:
-    """The same content is free, so it must not show another run or slice for being declared the other way round."""
-    draft = attacker([-1, 0])
-    other = replace(draft, record={**draft.record, "models": draft.record["models"][::-1]})
-    found = [
-        scored(made, answer(d, made, tmp_path / f"b{n}"), tmp_path / f"o{n}") for n, d in enumerate((draft, other))
-    ]
+def test_another_entry_is_another_content(made: HostFolder, tmp_path: Path) -> None:
+    """The same content is free; so it can't put forward another run, or show another one of two near ones."""
+    draft = attacker([-1, 0, 1])
+    orders = (draft.record["models"], draft.record["models"][::-1], [draft.record["models"][i] for i in (0, 2, 1)])
+    found = []
+    for n, models in enumerate(orders):
+        changed = replace(draft, record={**draft.record, "models": models})
+        found.append(scored(made, answer(changed, made, tmp_path / f"b{n}"), tmp_path / f"o{n}"))
+    assert table_of(found[0].scores)["m0", "brier_binary"] is not None
     assert table_of(found[0].scores)["m1", "brier_binary"] is None
-    documents = [json.loads((tmp_path / name / "scores.json").read_text()) for name in ("o0", "o1")]
-    assert [document.pop("entry")["model"] for document in documents] == ["m0", "m1"]  # a name, and no number
-    assert documents[0] == documents[1]
-    assert len({seen.record.content_sha256 for seen in found if seen.record is not None}) == 1
+    assert table_of(found[1].scores)["m2", "brier_binary"] is not None  # the entry is shown, whatever its name
+    records = [seen.record for seen in found if seen.record is not None]
+    assert [record.entry.model for record in records if record.entry is not None] == ["m0", "m2", "m0"]
+    assert records[0].content_sha256 != records[1].content_sha256
+    assert records[0].content_sha256 == records[2].content_sha256
+    assert (tmp_path / "o0" / "scores.json").read_bytes() == (tmp_path / "o2" / "scores.json").read_bytes()
 
 
 def test_another_order_of_subgroups_shows_nothing_else(tmp_path: Path) -> None:

@@ -7,16 +7,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from mvc.cli import app
+from scorer import hosted_places
 from scorer.host_task import HostError
 from scorer.hosted import FAULT, MISCONFIGURED
 from scorer.layouts import running
 from scorer.layouts.running import LayoutError, detect, score_layout
-from tests.hosted import HostFolder, answer, publish, small, wrong_seed
-from tests.platforms import ACCEPTED, BY_NAME, mounted, run, written
+from submission.files import sha256_file
+from submission.writing import to_yaml
+from tests.hosted import HostFolder, answer, arguments, publish, small, wrong_seed
+from tests.platforms import ACCEPTED, BY_NAME, REJECTED, mounted, run, written
 from tests.referee import decoding_here
 
 
@@ -215,3 +221,122 @@ def test_an_output_that_is_no_folder_we_may_write(
         score_layout(layout, tmp_path)
     shutil.rmtree(tmp_path / "output")
     assert score(tmp_path).exit_code == 4
+
+
+@pytest.mark.parametrize("name", ["plain", "grand-challenge"])
+def test_a_truth_that_breaks_its_reader_tells_no_value(
+    name: str, made: HostFolder, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A date out of range is named by the error that it raises."""
+    layout = mounted(name, tmp_path, made, good)
+    labels = tmp_path / layout.labels
+    table = pq.read_table(labels / "truth.parquet")
+    far = pa.array([2**30] * table.num_rows, pa.int32()).cast(pa.date32())
+    pq.write_table(table.append_column("seen_on", far), labels / "truth.parquet")
+    task = yaml.safe_load((labels / "task.yaml").read_text())
+    task["truth_sha256"] = sha256_file(labels / "truth.parquet")
+    (labels / "task.yaml").write_bytes(to_yaml(task))
+    done = score(tmp_path)
+    assert done.exit_code == 4
+    assert done.stderr.splitlines()[-1].startswith(MISCONFIGURED)
+    if name == "plain":
+        assert str(2**30) not in done.output
+    else:
+        assert str(2**30) not in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("form", [b"z\xff.zip", b"z\xff.csv"])
+def test_a_name_that_is_no_text_is_a_rejection(form: bytes, made: HostFolder, bad: Path, tmp_path: Path) -> None:
+    mounted("codabench", tmp_path, made, bad)
+    shutil.rmtree(tmp_path / "app/input/res")
+    (tmp_path / "app/input/res").mkdir()
+    content = b"garbage" if form.endswith(b"zip") else b"line,mvc_bundle_base64\n1,!!!\n"
+    with open(os.path.join(os.fsencode(tmp_path / "app/input/res"), form), "wb") as sink:
+        sink.write(content)
+    done = score(tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1].startswith("MVC REJECTED MVC001")
+    assert written(BY_NAME["codabench"], tmp_path) == REJECTED["codabench"]
+
+
+@pytest.mark.parametrize("closed", ["input", "input/submission.yaml"])
+def test_what_the_mount_does_not_let_us_read_is_the_hosts(
+    closed: str, made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted("plain", tmp_path, made, bad)
+    monkeypatch.setattr(hosted_places, "readable", lambda path: path != tmp_path / closed)
+    monkeypatch.setenv("MVC_HOST_LOG", "stderr")
+    done = score(tmp_path)
+    assert done.exit_code == 4
+    assert "can't be read as user" in done.stderr
+    assert written(BY_NAME["plain"], tmp_path) == set()
+
+
+def test_too_little_memory_is_the_hosts(
+    made: HostFolder, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = mounted("plain", tmp_path, made, good)
+    monkeypatch.setenv("MVC_MEMORY", "400m")
+    monkeypatch.setenv("MVC_HOST_LOG", "stderr")
+    done = score(tmp_path)
+    assert done.exit_code == 4
+    assert "400 MiB of memory are too little" in done.stderr
+    assert written(layout, tmp_path) == set()
+
+
+@pytest.mark.parametrize("sort", ["link", "pipe", "folder"])
+def test_what_lies_where_a_result_belongs_is_not_written_through(
+    sort: str, made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder where it can't be removed."""
+    layout = mounted("medperf", tmp_path, made, bad)
+    results, precious = tmp_path / layout.output / "results.yaml", tmp_path / "precious"
+    precious.write_text("precious")
+    if sort == "link":
+        results.symlink_to(precious)
+    elif sort == "pipe":
+        os.mkfifo(results)
+    else:
+        results.mkdir()
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    monkeypatch.setattr(Path, "unlink", busy)
+    with pytest.raises(LayoutError, match="can't be written"):
+        score_layout(layout, tmp_path)
+    assert precious.read_text() == "precious"
+
+
+def test_a_sync_that_fails_for_want_of_room_is_told(
+    made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = mounted("plain", tmp_path, made, bad)
+
+    def refused(code: int) -> None:
+        def fsync(_: int) -> None:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    refused(errno.EINVAL)
+    assert run(layout, tmp_path).files
+    refused(errno.ENOSPC)
+    with pytest.raises(HostError, match="can't be written"):
+        run(layout, tmp_path)
+    assert written(layout, tmp_path) == set()
+
+
+def test_a_layout_beside_paths_is_wrong_usage(made: HostFolder, bad: Path, tmp_path: Path) -> None:
+    line = ["score", "--layout", "plain", *arguments(made, bad, tmp_path / "out")[1:]]
+    assert CliRunner().invoke(app, line).exit_code == 2
+
+
+def test_no_paths_leave_what_an_earlier_run_wrote(made: HostFolder, bad: Path, tmp_path: Path) -> None:
+    """Also where the host's side is wrong."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/scores.json").write_text("{}")
+    line = arguments(made, bad, tmp_path / "out")
+    line[line.index("--truth") + 1] = str(made.folder / "public" / "splits.parquet")
+    assert CliRunner().invoke(app, line).exit_code == 4
+    assert not any((tmp_path / "out").iterdir())
