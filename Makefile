@@ -4,8 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
 WORKERS ?= 2
+DOCKER ?= docker
+IMAGE ?= mvc-scorer
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
+EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --only-binary :all: \
+  --python-version 3.11 --python-platform x86_64-manylinux_2_28
 
-.PHONY: demo test soak fuzz check format rules clean
+.PHONY: demo test soak fuzz check format rules image image-test lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/mvc demo --dir mvc-demo --force
@@ -36,6 +43,21 @@ format: $(VENV)/all.stamp
 rules: $(VENV)/all.stamp
 	$(BIN)/python -m protocol.text < PROTOCOL.md > PROTOCOL.new && mv PROTOCOL.new PROTOCOL.md
 
+# The scorer's image, for user 10001 and, with the same layers, for user 0.
+image:
+	$(DOCKER) build -f docker/scorer.Dockerfile --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  --build-arg SOURCE_DATE_EPOCH=$(EPOCH) -t $(IMAGE):$(VERSION) .
+	$(DOCKER) build -f docker/root.Dockerfile --build-arg IMAGE=$(IMAGE):$(VERSION) -t $(IMAGE):$(VERSION)-root docker
+	$(DOCKER) images $(IMAGE)
+
+image-test: $(VENV)/all.stamp
+	MVC_IMAGE_TESTS=required $(BIN)/python -m pytest tests/docker
+
+# The requirements of the image with their digests, made again from pyproject.toml.
+lock: $(VENV)/lock.stamp
+	$(LOCK) pyproject.toml --excludes docker/left-out.txt --output-file docker/requirements.lock
+	$(LOCK) docker/build.in --output-file docker/build.lock
+
 $(VENV)/core.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -45,6 +67,11 @@ $(VENV)/all.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ $(VENV)/core.stamp
+
+$(VENV)/lock.stamp:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13'
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist mvc-demo *.egg-info

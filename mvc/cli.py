@@ -72,7 +72,7 @@ def main() -> NoReturn:
     try:
         app(prog_name="mvc")
     except SystemExit as end:
-        if end.code == 130:
+        if end.code == 130 and not isinstance(end, evalai.Interrupted):
             typer.echo("interrupted; the ledger is whole, mvc ledger list shows what it holds", err=True)
         raise
     except Exception as error:

@@ -1,7 +1,9 @@
 """``mvc evalai-worker``: what it prints is the host's log; participants see what is reported to EvalAI."""
 
+import contextlib
 import importlib.metadata
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -10,6 +12,20 @@ import typer
 TOKEN = "AUTH_TOKEN"
 
 
+class Interrupted(SystemExit):
+    """The end by Ctrl-C, of which the worker has told itself."""
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("interrupted; what is queued or was being scored stays in the queue")
+        raise Interrupted(130) from None
+
+
+@_interruptible()
 def evalai_worker(
     annotation: Annotated[
         Path, typer.Option("--annotation", help="Folder with truth.parquet, task.yaml and, to sign records, host.key.")

@@ -4,6 +4,7 @@ Source: Cloud-CV/EvalAI at 0f04039, ``apps/jobs`` and ``apps/challenges`` (urls.
 carry form fields, answers are JSON. The token goes to one server alone: no redirect is followed here.
 """
 
+import contextlib
 import json
 import re
 import urllib.request
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from protocol.findings import plain
-from scorer.evalai.web import SCHEMES, WAITS, RefusedError, UnreachableError, answer_of
+from scorer.evalai.web import WAITS, RefusedError, UnreachableError, address_of, answer_of
 
 MAX_ANSWER = 8 * 2**20  # bytes
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -34,7 +35,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A submission as EvalAI has it: its phase, its state and where its file lies ('' where it has none)."""
+    """A submission as EvalAI has it: its phase, its state and the address of its file.
+
+    The address is '' where there is no file, and may be one that nothing can have.
+    """
 
     pk: int
     phase: int
@@ -81,8 +85,11 @@ class Server:
     waits: tuple[float, ...] = WAITS
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
+        try:
+            parts = urlsplit(address_of(self.url))
+        except RefusedError:
+            parts = urlsplit("")
+        if not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
             raise ValueError("the server is no address like https://eval.ai")
         if not TOKEN.fullmatch(self.token):
             raise ValueError("the token is empty, or has blanks or characters that no token has")
@@ -96,7 +103,7 @@ class Server:
         body, receipt = answer.get("body"), answer.get("receipt_handle")
         if not body:
             return None
-        if not isinstance(body, dict) or not isinstance(receipt, str):
+        if not isinstance(body, dict) or not isinstance(receipt, str) or not _encodes(receipt):
             raise UnreachableError("a message of the queue has another form than EvalAI's")
         return Message(_number(body, "submission_pk"), _number(body, "challenge_pk"), receipt)
 
@@ -108,7 +115,10 @@ class Server:
         """The submission ``pk``."""
         answer = self._object("GET", f"/api/jobs/submission/{pk}")
         file, status = answer.get("input_file"), answer.get("status")
-        url = urljoin(self.url, file) if isinstance(file, str) and file else ""
+        url = file if isinstance(file, str) else ""
+        if url:
+            with contextlib.suppress(ValueError):  # who downloads it says what is wrong with it
+                url = urljoin(self.url, url)
         return Waiting(pk, _number(answer, "challenge_phase"), status if isinstance(status, str) else "", url)
 
     def started(self, waiting: Waiting) -> None:
@@ -148,9 +158,12 @@ class Server:
 
     def _split(self, pk: int, row: dict[str, Any]) -> Phase:
         """One row of the challenge's phase splits; its code name is told by the split alone."""
-        schema = row["leaderboard_schema"]
-        known = self._object("GET", f"/api/challenges/challenge/create/dataset_split/{int(row['dataset_split'])}/")
-        return Phase(pk, known["codename"], tuple(schema["labels"]), schema["default_order_by"])
+        schema, number = row["leaderboard_schema"], _number(row, "dataset_split")
+        known = self._object("GET", f"/api/challenges/challenge/create/dataset_split/{number}/")
+        name, labels, ranked = known["codename"], schema["labels"], schema["default_order_by"]
+        if not isinstance(labels, list) or not all(isinstance(text, str) for text in (name, ranked, *labels)):
+            raise TypeError("no texts")
+        return Phase(pk, name, tuple(labels), ranked)
 
     @property
     def _update(self) -> str:
@@ -169,14 +182,22 @@ class Server:
         request.add_header("Accept", "application/json")
         request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
-            body = answer_of(request, MAX_ANSWER, self.waits)
+            body = answer_of(request, MAX_ANSWER, self.waits, secret=self.token)
         except RefusedError as error:
-            said = str(error).replace(self.token, "<token>")
-            raise RefusedError(f"{method} {path}: {said}", error.status) from None
+            raise RefusedError(f"{method} {path}: {error}", error.status) from None
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnreachableError(f"{method} {path}: answered with something else than JSON") from None
+
+
+def _encodes(text: str) -> bool:
+    """Whether ``text`` can be sent: JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _number(answer: dict[str, Any], name: str) -> int:

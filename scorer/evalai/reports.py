@@ -5,6 +5,7 @@ import json
 import math
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +15,36 @@ from scorer.evalai.api import Phase, Report, SetupError
 RESULT_FILE, VERDICT_FILE, RECORD_FILE = "result.json", "verdict.json", "record.json"
 LOG_FILE = "scorer.log"  # what the scorer printed on standard error
 FILES = (RECORD_FILE, VERDICT_FILE, RESULT_FILE)
-MAX_DOCUMENT = 16 * 2**20  # bytes
+MAX_DOCUMENT = 64 << 20  # bytes: scorer.signing.MAX_ENVELOPE, which is heavy to import
 MAX_TEXT = 100_000  # characters that participants are shown
 # The words of scorer.hosted.FAULT, which is heavy to import. What went wrong may depend on labels.
 FAULT = "MVC UNDETERMINED the host's scorer failed; the host has the log; this is not the submission's fault"
 NO_ROW = "there is no number to rank by, so it has no row on the leaderboard"
 
 
-def report_of(code: int | None, files: dict[str, bytes], phase: Phase) -> Report:
-    """The report for exit code ``code`` of the scorer (None: out of time) and the ``files`` that it left.
+@dataclass(frozen=True)
+class Left:
+    """The bytes of those of FILES that the scorer left, and what is wrong with one that can't be taken, else ''."""
 
-    Raises SetupError where the leaderboard lacks a label of the result: the host has to mend that, nobody else can.
+    files: dict[str, bytes]
+    unusable: str = ""
+
+
+def report_of(code: int | None, left: Left, phase: Phase, log: Path) -> Report:
+    """The report for exit code ``code`` of the scorer (None: out of time) and what it ``left``; ``log`` says why.
+
+    Raises SetupError where the host's own files are not in order, or the leaderboard lacks a label of the result: the
+    host has to mend that, nobody else can, and every other submission would fail of it too.
     """
     if code is None:
         return fault("out of time")
     if code == 4:
-        return fault(f"the host's own files are not in order (exit 4, see {LOG_FILE}), and every submission will fail")
+        raise SetupError(f"the scorer says that the host has to mend something (exit 4); the reason is in {log}")
     if code not in (0, 1):
-        return fault(f"exit {code}, see {LOG_FILE}")
+        return fault(f"exit {code}, see {log}")
+    if left.unusable:
+        return fault(f"exit {code}, and {left.unusable}")
+    files = left.files
     metadata = _metadata(files)
     try:
         verdict = _verdict(files)
@@ -59,20 +72,26 @@ def fault(why: str) -> Report:
     return Report(False, stderr=f"{FAULT}\n", why=f"not scored: {why}")
 
 
-def left_in(output: Path) -> dict[str, bytes]:
-    """The bytes of those of FILES that are in ``output`` as plain files of a size that can be."""
-    found = {}
+def left_in(output: Path) -> Left:
+    """What the scorer left in ``output``: plain files of at most MAX_DOCUMENT bytes, no links."""
+    found: dict[str, bytes] = {}
+    unusable = ""
     for name in FILES:
         try:
             handle = os.open(output / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
+        except FileNotFoundError:
             continue
-        with os.fdopen(handle, "rb") as source:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
-                data = source.read(MAX_DOCUMENT + 1)
-                if len(data) <= MAX_DOCUMENT:
-                    found[name] = data
-    return found
+        except OSError as error:
+            unusable = f"{name} can't be read ({error.strerror})"
+            continue
+        with open(handle, "rb") as source:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                unusable = f"{name} is no plain file"
+            elif (size := os.fstat(handle).st_size) > MAX_DOCUMENT:
+                unusable = f"{name} has {size} bytes; it may have {MAX_DOCUMENT}"
+            else:
+                found[name] = source.read(MAX_DOCUMENT)
+    return Left(found, unusable)
 
 
 def _verdict(files: dict[str, bytes]) -> dict[str, Any]:

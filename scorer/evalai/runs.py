@@ -155,15 +155,15 @@ def name_of(save: Path, submission: int) -> str:
 def scored(scorer: Scorer, run: Run, log: Path, limit_s: float) -> int | None:
     """Run the scorer on ``run`` and return its exit code; None where it was stopped after ``limit_s`` seconds.
 
-    What it prints on standard error goes to ``log``. It has ended when this returns or raises, also by Ctrl-C or
-    SIGTERM. Raises NotStartedError.
+    What it prints on standard error goes to the new file ``log``, which nobody else can read. It has ended when this
+    returns or raises, also by Ctrl-C or SIGTERM. Raises NotStartedError.
     """
     left = scorer.stopped_by(run, left=True)
     try:
         if left:
             subprocess.run(left, capture_output=True, timeout=READY_LIMIT, check=False, env=_environment())
         command = scorer.started_by(run)
-        with log.open("wb") as sink:
+        with open(log, "wb", opener=_private) as sink:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -184,6 +184,10 @@ def scored(scorer: Scorer, run: Run, log: Path, limit_s: float) -> int | None:
     if code is not None and scorer.never_ran(code):
         raise NotStartedError(f"the scorer did not start (exit {code}); the reason is in {log}")
     return code
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _stop(process: "subprocess.Popen[bytes]", command: list[str]) -> None:

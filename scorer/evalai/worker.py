@@ -25,6 +25,7 @@ from submission.files import write_atomic
 MAX_TRIES = 3
 SETTLED = ("finished", "failed", "cancelled", "archived")
 STOPPED = (143, 130, -15, -2)  # exit codes of a scorer that somebody else stopped
+KILLED = (137, -9)  # by somebody, or for want of memory, which may lie in the submission
 ENDINGS = (".zip", ".csv", ".parquet")
 TRIES_FILE, LOCK_FILE, WORK_FOLDER = "tries", ".lock", "work"
 
@@ -35,6 +36,10 @@ class TakenError(Exception):
 
 class _LeftError(Exception):
     """This try came to nothing; another may do better."""
+
+
+class _StoppedError(_LeftError):
+    """Somebody stopped the scorer: that was no try."""
 
 
 @dataclass
@@ -107,9 +112,12 @@ class Worker:
         return True
 
     def _settle(self, waiting: Waiting) -> None:
-        """Score ``waiting`` and report it. A try counts unless a stop, this machine or EvalAI's silence ended it."""
+        """Score ``waiting`` and report it.
+
+        A try counts unless a stop, this machine, what the host has to mend or EvalAI's silence ended it.
+        """
         folder = self.save / str(waiting.pk)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         tries = _read(folder / TRIES_FILE)
         _write(folder / TRIES_FILE, tries + 1)
         try:
@@ -119,7 +127,7 @@ class Worker:
                 self._given_up.add(waiting.pk)  # where EvalAI refuses even this, it is not asked for ever
                 report = fault(f"given up after {MAX_TRIES} tries")
             self.server.finished(waiting, report)
-        except (UnreachableError, SetupError, NotStartedError, OSError, SystemExit, KeyboardInterrupt):
+        except (UnreachableError, SetupError, NotStartedError, _StoppedError, OSError, SystemExit, KeyboardInterrupt):
             with contextlib.suppress(OSError):
                 _write(folder / TRIES_FILE, tries)
             raise
@@ -134,8 +142,7 @@ class Worker:
         for name in (*FILES, LOG_FILE):
             (folder / name).unlink(missing_ok=True)
         with self._work(waiting, folder) as run:
-            ending = PurePosixPath(urlsplit(waiting.url).path).suffix.lower()
-            file = run.submission / f"submission{ending if ending in ENDINGS else ''}"
+            file = run.submission / f"submission{_ending(waiting.url)}"
             if not waiting.url:
                 raise _LeftError("EvalAI names no file")
             try:
@@ -147,11 +154,13 @@ class Worker:
                 raise _LeftError(f"the file can't be downloaded: {error}") from None
             code = scored(self.scorer, run, folder / LOG_FILE, self.limit_s)
             if code in STOPPED:
-                raise _LeftError(f"the scorer was stopped (exit {code})")
-            files = left_in(run.output)
-        for name, data in files.items():
+                raise _StoppedError(f"somebody stopped the scorer (exit {code})")
+            if code in KILLED:
+                raise _LeftError(f"the scorer was killed, maybe for want of memory (exit {code})")
+            left = left_in(run.output)
+        for name, data in left.files.items():
             write_atomic(folder / name, data)
-        return report_of(code, files, phase)
+        return report_of(code, left, phase, folder / LOG_FILE)
 
     def _phase(self, pk: int) -> Phase:
         if pk not in self._phases:
@@ -165,10 +174,12 @@ class Worker:
         shutil.rmtree(root, ignore_errors=True)
         host = None if self.host is None else self.host / str(waiting.pk)
         if host is not None:
-            host.mkdir(mode=0o700, parents=True, exist_ok=True)
+            host.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            host.mkdir(mode=0o700, exist_ok=True)
         run = Run(root.resolve(), self.annotation.resolve(), host and host.resolve(), name_of(self.save, waiting.pk))
-        run.submission.mkdir(parents=True)
-        run.output.mkdir()
+        run.root.mkdir(mode=0o700)  # around all of it; mkdir gives the folders between no mode
+        run.submission.mkdir(mode=0o700, parents=True)
+        run.output.mkdir(mode=0o700)
         try:
             yield run
         finally:
@@ -187,6 +198,15 @@ class Worker:
             yield
         finally:
             os.close(handle)
+
+
+def _ending(url: str) -> str:
+    """The ending of the file at ``url`` if it is one of ENDINGS, else ''."""
+    try:
+        ending = PurePosixPath(urlsplit(url).path).suffix.lower()
+    except ValueError:
+        return ""
+    return ending if ending in ENDINGS else ""
 
 
 def _read(path: Path) -> int:

@@ -16,7 +16,7 @@ import yaml
 
 from scorer.hosted import MISCONFIGURED
 from scorer.layouts.platforms import LAYOUTS
-from tests.builders import copy_of
+from tests.builders import copy_of, good_submission, write
 from tests.docker import engine
 from tests.docker.demo import Demo, hosted_demo, open_output, opened_to_all
 from tests.docker.engine import DOCKER, SEALED, USER, Ran, need_engine, run
@@ -178,9 +178,7 @@ def test_what_breaks_the_rules_is_rejected(tmp_path: Path) -> None:
 
 def test_memory_is_kept_to(tmp_path: Path) -> None:
     """A page that asks for gigabytes: the largest process of the container stays far below its limit of one."""
-    draft = small()
-    made = publish(draft, tmp_path / "host")
-    bundle = answer(draft, made, tmp_path / "bundle")
+    bundle = write(good_submission(), tmp_path / "bundle")
     all_exhibits()["bomb_of_hidden_words"].make(bundle)
     opened_to_all(tmp_path)
     peak = "import resource as r, subprocess as s, sys; c = s.run(['mvc-scorer', 'check', '/input']).returncode; " \

@@ -2,127 +2,28 @@
 
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from protocol.findings import Finding, Level, Outcome, RuleResult, Verdict
-from scorer import hosted
+from scorer import hosted, signing
 from scorer.evalai import worker
-from scorer.evalai.api import Server, SetupError
-from scorer.evalai.reports import FAULT
+from scorer.evalai.api import SetupError
+from scorer.evalai.reports import FAULT, MAX_DOCUMENT
 from scorer.evalai.runs import Local, NotStartedError, Run
 from scorer.evalai.web import RefusedError, UnreachableError
-from scorer.evalai.worker import MAX_TRIES, TakenError, Worker
-from tests.evalai import CHALLENGE, LABELS, PHASE, QUEUE, TOKEN, EvalAI, Store, evalai
-
-PROMPT = (0.01, 0.01)
-ACCURACIES = {"brier_binary": 0.1234, "brier_binary_lo": 0.1, "accuracy": 0.9, "n_images": 142}
-RESULT = [{"split": "test", "show_to_participant": True, "accuracies": ACCURACIES}]
-RECORD = b'{"payload":"e30="}'
-RULE = RuleResult(
-    *("MVC106", "test-split-missing", 1, Level.MUST, "There is no test split", "Reserve patients.", Outcome.FAILED),
-    findings=(Finding("splits.csv: \x1b[31msplit", "no row with test", "a test split", 12, ("a\u202eb", "c")),),
-)
-FOR_THE_HOST = replace(RULE, rule="MVC999", level=Level.HOST, visibility="host")
-
-
-def documents(*results: RuleResult, result: Any = RESULT) -> dict[str, str]:
-    """What a scorer leaves: a verdict, and a result unless it rejects."""
-    verdict = json.dumps(Verdict("2026.1", "example-1", "a-task", results).to_dict())
-    files = {"record.json": RECORD.decode(), "verdict.json": verdict}
-    return files if results else {**files, "result.json": json.dumps(result)}
-
-
-@dataclass
-class Script:
-    """A scorer that leaves ``files``, prints what nobody may see, and exits with ``code``; ``more`` is Python."""
-
-    folder: Path
-    files: dict[str, str]
-    code: int = 0
-    more: str = ""
-
-    def why_not(self) -> str:
-        """It can be started."""
-        return ""
-
-    def started_by(self, run: Run) -> list[str]:
-        """Python, with the folders as the layout has them."""
-        (self.folder / "files.json").write_text(json.dumps(self.files))
-        program = (
-            "import json, os, pathlib, sys\n"
-            "submission, output, kept = map(pathlib.Path, sys.argv[1:])\n"
-            "print('raw output', file=sys.stderr); print('raw output')\n"
-            "seen = {'names': os.listdir(submission), 'token': 'AUTH_TOKEN' in os.environ}\n"
-            "seen['bytes'] = [p.read_text() for p in submission.iterdir()]\n"
-            "(kept / 'seen.json').write_text(json.dumps(seen))\n"
-            "left = json.loads((kept / 'files.json').read_text())\n"
-            "for name, text in left.items(): (output / name).write_text(text)\n"
-            "result = output / 'result.json'\n"
-            f"{self.more}\nsys.exit({self.code})\n"
-        )
-        return [sys.executable, "-S", "-c", program, str(run.submission), str(run.output), str(self.folder)]
-
-    def stopped_by(self, run: Run, *, left: bool = False) -> list[str]:
-        """Signals reach it."""
-        return []
-
-    def never_ran(self, code: int) -> bool:
-        """As a container engine has it."""
-        return code == 125
-
-    @property
-    def seen(self) -> dict[str, Any]:
-        """What the last run found."""
-        return dict(json.loads((self.folder / "seen.json").read_text()))
-
-
-@dataclass
-class Desk:
-    """A worker, its scorer, and the EvalAI that it works for."""
-
-    state: EvalAI
-    store: Store
-    worker: Worker
-    scorer: Script
-    said: list[str]
-
-    def submit(self, pk: int = 7, name: str = "x.zip") -> None:
-        """A team uploads a file."""
-        self.store.files[f"/media/{name}"] = b"the bundle"
-        self.state.submit(pk, f"{self.store.url}/media/{name}?X-Amz-Signature=secret")
-
-    def once(self) -> bool:
-        """Handle what is queued; what was left before can be seen again."""
-        self.state.come_again()
-        return self.worker.run(once=True)
-
-    @property
-    def log(self) -> str:
-        """What the host reads."""
-        return "\n".join(self.said)
+from scorer.evalai.worker import MAX_TRIES, TakenError
+from tests.evalai import LABELS, PHASE, QUEUE, TOKEN
+from tests.evalai_desk import ACCURACIES, FOR_THE_HOST, RECORD, RESULT, RULE, Desk, a_desk, documents
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A worker with an accepting scorer and nothing queued."""
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AUTH_TOKEN", TOKEN)
-    (tmp_path / "annotation").mkdir()
-    said: list[str] = []
-    with evalai() as (state, store):
-        server = Server(state.url, TOKEN, QUEUE, CHALLENGE, waits=PROMPT)
-        scorer = Script(tmp_path, documents())
-        worker = Worker(server, scorer, tmp_path / "annotation", tmp_path / "save", say=said.append)
-        yield Desk(state, store, worker, scorer, said)
+    with a_desk(tmp_path, monkeypatch) as made:
+        yield made
 
 
 def test_an_accepted_submission_is_reported_and_its_message_deleted(desk: Desk) -> None:
@@ -179,8 +80,6 @@ def test_a_rejection_tells_every_finding_and_no_number(desk: Desk) -> None:
 
 BROKEN: dict[str, tuple[dict[str, str], int, str]] = {
     "our fault": (documents(), 3, ""),
-    "host misconfigured": (documents(), 4, ""),
-    "killed": (documents(), 0, "os.kill(os.getpid(), 9)"),
     "no result": ({k: v for k, v in documents().items() if k != "result.json"}, 0, ""),
     "no verdict": ({k: v for k, v in documents().items() if k != "verdict.json"}, 0, ""),
     "rejected without a verdict": ({}, 1, ""),
@@ -201,6 +100,8 @@ BROKEN: dict[str, tuple[dict[str, str], int, str]] = {
     "deep": ({**documents(), "result.json": "[" * 200_000}, 0, ""),
     "a link": (documents(), 0, "result.rename(kept / 'elsewhere'); result.symlink_to(kept / 'elsewhere')"),
     "a pipe": (documents(), 0, "result.unlink(); os.mkfifo(result)"),
+    "a record that is too large": (documents(), 0, f"os.truncate(output / 'record.json', {MAX_DOCUMENT + 1})"),
+    "a record that is a link": (documents(), 0, "p = output / 'record.json'; p.unlink(); p.symlink_to(result)"),
 }
 
 
@@ -212,7 +113,7 @@ def test_what_is_not_the_submissions_fault_is_said_in_one_fixed_text(case: str, 
     (update,) = desk.state.updates
     assert (update["submission_status"], update["result"], update["stdout"]) == ("FAILED", "", "")
     assert update["stderr"] == f"{FAULT}\n"
-    assert FAULT == hosted.FAULT
+    assert (FAULT, MAX_DOCUMENT) == (hosted.FAULT, signing.MAX_ENVELOPE)
     assert update["metadata"] == ""
     assert "submission 7: FAILED, not scored: " in desk.log
 
@@ -395,13 +296,46 @@ def test_a_scorer_that_does_not_start_stops_the_worker(desk: Desk) -> None:
     assert desk.state.leaderboard == {7: ACCURACIES}
 
 
-def test_a_scorer_that_somebody_stopped_is_started_again(desk: Desk) -> None:
-    desk.submit()
-    desk.scorer.code = 143
-    assert not desk.once()
-    assert not desk.state.updates
+def test_a_scorer_that_finds_the_hosts_files_out_of_order_stops_the_worker(desk: Desk) -> None:
+    """All that is queued would fail of it: nothing is reported, no try is counted, and the reason is there to read."""
+    desk.submit(7)
+    desk.submit(8)
+    desk.scorer.code = 4
+    for pk in (7, 8, 7, 8, 7):
+        with pytest.raises(SetupError, match=rf"\(exit 4\); the reason is in .*/{pk}/scorer\.log$"):
+            desk.once()
+    assert (desk.state.count("PUT"), desk.state.count("POST")) == (0, 0)
+    assert (desk.worker.save / "7" / "scorer.log").read_text() == "raw output\n"
     desk.scorer.code = 0
     assert desk.once()
+    assert desk.state.leaderboard == {7: ACCURACIES, 8: ACCURACIES}
+
+
+@pytest.mark.parametrize("how", ["sys.exit(143)", "sys.exit(130)", "os.kill(os.getpid(), 15)"])
+def test_a_scorer_that_somebody_stopped_is_started_again(how: str, desk: Desk) -> None:
+    """As often as it is stopped: that is no try."""
+    desk.submit()
+    desk.scorer.more = how
+    for _ in range(MAX_TRIES + 1):
+        assert not desk.once()
+    assert not desk.state.updates
+    assert "submission 7: somebody stopped the scorer" in desk.log
+    desk.scorer.more = ""
+    assert desk.once()
+    assert desk.state.leaderboard == {7: ACCURACIES}
+
+
+@pytest.mark.parametrize("how", ["sys.exit(137)", "os.kill(os.getpid(), 9)"])
+def test_a_scorer_that_was_killed_is_tried_three_times(how: str, desk: Desk) -> None:
+    """It may have been for want of memory, and that may lie in the submission."""
+    desk.submit()
+    desk.scorer.more = how
+    for _ in range(MAX_TRIES):
+        assert not desk.once()
+        assert not desk.state.updates
+    assert desk.once()
+    assert [update["stderr"] for update in desk.state.updates] == [f"{FAULT}\n"]
+    assert "killed, maybe for want of memory" in desk.log
 
 
 def test_without_the_number_that_ranks_there_is_no_row(desk: Desk) -> None:
