@@ -43,7 +43,7 @@ def _grand_challenge(task: Task, done: HostedScore) -> dict[str, bytes]:
 
 
 def _codabench(task: Task, done: HostedScore) -> dict[str, bytes]:
-    files = {"detailed_results.html": page(done)}
+    files = {"detailed_results.html": page(task, done)}
     if SIGNED_FILE in done.documents:
         files[SIGNED_FILE] = done.documents[SIGNED_FILE]
     return {**files, SCORES_FILE: as_json(flat(done))} if done.scores else files

@@ -218,7 +218,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "small", "div", "table", "thead", "tbody",
         "tr", "th", "td", "dl", "dt", "dd",
     }  # fmt: skip
-    assert seen.attributes <= {"lang", "charset", "name", "content", "http-equiv", "class", "scope"}
+    assert seen.attributes <= {"lang", "charset", "name", "content", "http-equiv", "class", "scope", "tabindex"}
     assert hostile not in page
     assert "{{7*7}}" in page  # a text, no template
     assert "default-src 'none'" in page
