@@ -20,7 +20,7 @@ KINDS = (
 )  # fmt: skip
 
 PARTS = (
-    ("servers, object stores and query plans of others: the scorer reads local Parquet and CSV", "pyarrow", [
+    ("servers, object stores, query plans and ORC: the scorer reads local Parquet and CSV", "pyarrow", [
         "libarrow_flight.so.*", "libarrow_python_flight.so*", "_flight.*", "flight.py",
         "libarrow_s3.so.*", "_s3fs.*", "_gcsfs.*", "_azurefs.*", "_hdfs.*",
         "_substrait.*", "substrait.py",
@@ -33,12 +33,14 @@ PARTS = (
     ("for building against Arrow, and Arrow's own tests", "pyarrow", [
         "include", "includes", "src", "_pyarrow_cpp_tests.*",
     ]),
-    ("never imported: signals, clusters, Fourier transforms of old, regression of old, download of data", "scipy", [
+    ("never imported: signals, clusters, old Fourier transforms, orthogonal regression, data sets", "scipy", [
         "signal", "cluster", "fftpack", "odr", "datasets", "misc", "differentiate",
     ]),
     ("never imported: matrix market files, random variates by UNU.RAN, tables that made other tables", "scipy", [
         "io/_fast_matrix_market/_fmm_core.*", "stats/_unuran", "special/_precompute",
     ]),
+    ("for arrays of others, which are not here", "scipy/_lib/array_api_compat", ["torch", "cupy", "dask"]),
+    ("for arrays of others, which are not here", "sklearn/externals/array_api_compat", ["torch", "cupy", "dask"]),
     ("estimators that the demonstration does not train", "sklearn", [
         "linear_model", "ensemble", "cluster", "neighbors", "tree", "svm", "decomposition", "manifold",
         "feature_selection", "inspection", "gaussian_process", "compose", "impute", "mixture", "covariance",

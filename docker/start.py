@@ -1,4 +1,7 @@
-"""``mvc`` as process 1, which gets only signals it asks for: SIGTERM, held back until here, ends it from now on."""
+"""Runs ``mvc``, or a program: ``start.py mvc ARGUMENTS`` or ``start.py program NAME ARGUMENTS``.
+
+As process 1 it gets only signals that it asks for: SIGTERM, held back until here, ends it from now on.
+"""
 
 import atexit
 import os
@@ -10,22 +13,28 @@ signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
-def run() -> int:
-    """Run the command; its exit code."""
+def program(command: list[str]) -> NoReturn:
+    """Become another program."""
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"mvc-scorer: {command[0]!a}: no command of mvc and no program ({error.strerror})", file=sys.stderr)
+        sys.exit(2)
+
+
+def mvc(arguments: list[str]) -> NoReturn:
+    """Run a command and end at once: Python would take half a second to take its modules apart."""
+    sys.argv = ["mvc", *arguments]
     try:
         from mvc.cli import main
 
         main()
     except KeyboardInterrupt:
-        return 130
+        code = 130
     except SystemExit as end:
         if not isinstance(end.code, int):
             raise
-        return end.code
-
-
-def leave(code: int) -> NoReturn:
-    """End at once: Python would take half a second to take its modules apart."""
+        code = end.code
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -36,4 +45,4 @@ def leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    leave(run())
+    {"mvc": mvc, "program": program}[sys.argv[1]](sys.argv[2:])

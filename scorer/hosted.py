@@ -274,7 +274,9 @@ def _record(side: Side, verdict: Verdict, examination: Examination | None) -> Sc
     """The record of ``verdict``, without scores yet."""
     bundle = None if examination is None else examination.bundle
     known = None if bundle is None else bundle.record
-    receipt = receipt_of(bundle) if bundle is not None and verdict.accepted else None
+    believed = bundle is not None and bundle.task is not None and bundle.task.digest == side.task.digest
+    believed = believed and any(r.rule == "MVC604" and r.outcome is Outcome.PASSED for r in verdict.results)
+    receipt = receipt_of(bundle) if bundle is not None and believed else None
     assert side.task.splits_sha256 is not None
     assert side.task.truth_sha256 is not None
     return ScoreRecord(
@@ -299,7 +301,7 @@ def _record(side: Side, verdict: Verdict, examination: Examination | None) -> Sc
         digests=dict(sorted(verdict.digests.items())),
         content_sha256=None,
         lock_sha256=None if bundle is None or bundle.lock is None else bundle.lock.digest,
-        declared="self-declared" if bundle is None or not verdict.accepted else declared_words(bundle),
+        declared="self-declared" if bundle is None or not believed else declared_words(bundle),
         filings=receipt.filing if isinstance(receipt, Receipt) else None,
         scored_at=side.scored_at,
         scores=(),

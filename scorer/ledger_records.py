@@ -90,7 +90,7 @@ def _envelope_in(data: bytes) -> bytes:
     """The envelope that the result file of a platform carries; ``data`` itself where it is none."""
     try:
         text = data.decode()
-        document = load_yaml(text) if text.startswith("mvc:") else load_json(text, MAX_NUMBERS)
+        document = load_json(text, MAX_NUMBERS) if text.startswith("{") else load_yaml(text)
         return canonical_json(document["mvc"]["record"])
     except (ValueError, KeyError, TypeError):  # what it is instead is said where the envelope is opened
         return data

@@ -79,7 +79,8 @@ def read_truth(path: Path, task: Task) -> Truth:
     """
     data = _bytes(path)
     if sha256_hex(data) != task.truth_sha256:
-        raise HostError(f"{path}: digest {sha256_hex(data)}, the task names {task.truth_sha256}")
+        mend = "truth and task must come from the same mvc host init: copy both again"
+        raise HostError(f"{path}: digest {sha256_hex(data)}, the task names {task.truth_sha256}; {mend}")
     try:
         table = pq.ParquetFile(io.BytesIO(data)).read()
         table.validate(full=True)

@@ -37,7 +37,7 @@ def nested(task: Task, done: HostedScore) -> dict[str, Any]:
         place.setdefault("n_patients", score.n_patients)
         place.setdefault("metrics", {})[score.metric] = {"value": score.value, "lo": score.lo, "hi": score.hi}
     counts = {"images": entry[0].n_images, "patients": entry[0].n_patients}
-    return {**document, "aggregates": numbers, "n": counts, "runs": runs}
+    return {"aggregates": numbers, "n": counts, "runs": runs, **document}
 
 
 def verdict_of(task: Task, done: HostedScore) -> dict[str, Any]:
@@ -61,16 +61,18 @@ def verdict_of(task: Task, done: HostedScore) -> dict[str, Any]:
         said["entry"] = {**done.entry.model_dump(), "seed": _entry(done)[0].seed}
     if SIGNED_FILE in done.documents:
         said["record"] = json.loads(done.documents[SIGNED_FILE])
-    document: dict[str, Any] = {"mvc": said}
-    if verdict.rejecting:
-        document["findings"] = {
-            result.rule: {
+    findings = {
+        result.rule: {
+            "slug": result.slug,
+            "mend": result.mend,
+            "seen": {
                 str(number): {"where": f.where, "saw": f.saw, "wanted": f.wanted, "count": f.count}
                 for number, f in enumerate(result.findings, 1)
-            }
-            for result in verdict.rejecting
+            },
         }
-    return document
+        for result in verdict.rejecting
+    }
+    return {"findings": findings, "mvc": said} if findings else {"mvc": said}
 
 
 def flat(done: HostedScore) -> dict[str, float | int]:

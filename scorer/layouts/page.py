@@ -53,7 +53,8 @@ small { color: #555; }
 {% endfor %}</tbody></table></div>
 {% endfor %}
 {% if slices %}<p><small>Means over seeds with 95 % percentile intervals. A dash: undefined, or withheld, since few
-patients stand behind it.</small></p>{% endif %}
+patients stand behind it. Resamples have larger binned errors (ece) than the sample: a value may lie below its
+interval.</small></p>{% endif %}
 {% if others %}
 <h2>What else was said</h2>
 <dl>{% for rule, kind, reason in others %}<dt>{{ rule }} {{ kind }}</dt><dd>{{ reason }}</dd>{% endfor %}</dl>

@@ -21,7 +21,7 @@ class Layout:
     ``labels`` holds truth.parquet, task.yaml and maybe host.key, and its presence is what tells platforms apart.
     ``files`` are all names that may be written to ``output``, and ``made`` makes those of one outcome.
     ``sidecars`` are put beside a submission by the platform itself. ``stderr_is_private``: participants see its last
-    line at most, so that the log of the host may go there.
+    line at most, so that the log of the host may go there. ``brings_files``: an empty submission is none of theirs.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Layout:
     made: Callable[[Task, HostedScore], dict[str, bytes]]
     sidecars: frozenset[str] = frozenset()
     stderr_is_private: bool = False
+    brings_files: bool = True
 
 
 def _plain(task: Task, done: HostedScore) -> dict[str, bytes]:
@@ -100,5 +101,6 @@ LAYOUTS = (
         ("results.yaml",),
         _medperf,
         stderr_is_private=True,
+        brings_files=False,  # what a model container left there
     ),
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from protocol.findings import plain
 from scorer.host_task import HostError
 from scorer.hosted import HostedScore, Progress, failed, judged, read_side
-from scorer.hosted_places import enough_memory, find_bundle, host_log, usable
+from scorer.hosted_places import enough_memory, find_bundle, host_log, readable, usable
 from scorer.layouts.platforms import LAYOUTS, Layout
 from submission.bundle import TASK_FILE
 
@@ -40,7 +40,7 @@ def detect(root: Path = Path("/"), name: str | None = None) -> Layout:
     if not found:
         asked = [known[name]] if name is not None else list(LAYOUTS)
         said = ", ".join(f"/{layout.labels} ({layout.name})" for layout in asked)
-        raise LayoutError(f"no folder of labels is mounted: looked for {said}")
+        raise LayoutError(f"no folder of labels is mounted: looked for {said}; or give --truth, --input, --output")
     for place, what in ((found[0].submission, "submission"), (found[0].output, "output")):
         if not (root / place).is_dir():
             raise LayoutError(f"no folder /{place} for the {what} of the layout {found[0].name}")
@@ -62,6 +62,11 @@ def score_layout(
     """
     labels, output = root / layout.labels, root / layout.output
     host = root / HOST_FOLDER if (root / HOST_FOLDER).is_dir() else None
+    if host is not None and not usable(host):
+        raise LayoutError(f"{host} can't be written {_as_whom(host)}")
+    for place in (labels, labels / TASK_FILE, labels / TRUTH_FILE):
+        if os.path.lexists(place) and not readable(place):
+            raise LayoutError(f"{place} can't be read {_as_whom(place)}")
     on_stderr = layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
     with host_log(host, on_stderr and host is None):
         _ready(output, layout.files)
@@ -71,6 +76,8 @@ def score_layout(
             labels / TRUTH_FILE, labels / TASK_FILE, key if os.path.lexists(key) else None, host, now, sealed=True
         )
         place, notes = find_bundle(root / layout.submission, layout.sidecars)
+        if layout.brings_files and place.is_dir() and not any(place.iterdir()):
+            raise LayoutError(f"/{layout.submission} is empty: mount the upload there")
         done = judged(side, place, notes, progress)
         try:
             made = layout.made(side.task, done)
@@ -98,9 +105,17 @@ def _ready(output: Path, names: tuple[str, ...]) -> None:
         try:
             _cleared(path)
         except OSError as error:
-            raise LayoutError(f"{path} can't be written as user {os.geteuid()} ({error.strerror})") from None
+            raise LayoutError(f"{path} can't be written ({error.strerror}) {_as_whom(output)}") from None
         if not os.path.lexists(path) and not usable(output):
-            raise LayoutError(f"{output} can't be written as user {os.geteuid()}; mend its mode, or give --user")
+            raise LayoutError(f"{output} can't be written {_as_whom(output)}")
+
+
+def _as_whom(place: Path) -> str:
+    """Who can't use ``place``, and the mend."""
+    with contextlib.suppress(OSError):
+        if os.statvfs(place).f_flag & os.ST_RDONLY and not place.is_file():
+            return "since it is mounted read-only; mount it with :rw"
+    return f"as user {os.geteuid()}; mend its mode, or give --user"
 
 
 def _cleared(path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from mvc.cli import app
@@ -24,12 +25,15 @@ from protocol.types import Kind
 from scorer.cohort import cohort_of
 from scorer.host_task import HostError
 from scorer.hosted import FAULT, MISCONFIGURED, score_hosted
+from scorer.ledger_filings import read_lock
 from scorer.results import read_metrics, read_replicates
 from scorer.scoring import Cohort
-from scorer.signing import SignatureError, new_key, opened
+from scorer.signing import SignatureError, load_key, new_key, opened, seal
 from scorer.truth import read_truth
+from submission.writing import to_yaml
 from tests.builders import Draft
 from tests.hosted import NOW, HostFolder, answer, arguments, publish, scored, small, too_many_runs, wrong_seed
+from tests.hosting import receipt_of
 from tests.referee import decoding_here, rejecting, result_of
 
 
@@ -353,3 +357,25 @@ def test_misconfigured_is_one_line_on_the_command_line(made: HostFolder, tmp_pat
     assert "--host must be a folder outside --output" in inside.stderr
     again = CliRunner().invoke(app, [*line, "--json"])
     assert json.loads(again.stdout)["exit_code"] == again.exit_code == 4
+
+
+@pytest.mark.parametrize(("key", "declared"), [("host", "receipt dated 2026-02-01"), ("other", "self-declared")])
+def test_a_rejection_keeps_the_receipt_that_was_verified(
+    key: str, declared: str, made: HostFolder, tmp_path: Path
+) -> None:
+    draft = small()
+    bundle = answer(draft, made, tmp_path / "bundle")
+    lock = read_lock((bundle / "declaration.lock").read_bytes(), made.task)
+    secret = load_key(made.key)
+    if key == "other":
+        new_key(tmp_path / "other.key", tmp_path / "other.pub")
+        secret = load_key(tmp_path / "other.key")
+    (bundle / "receipt.json").write_bytes(seal(receipt_of(made.task, lock), "receipt", secret))
+    record = yaml.safe_load((bundle / "submission.yaml").read_text())
+    record["release"]["licence"] = "no licence at all"
+    (bundle / "submission.yaml").write_bytes(to_yaml(record))
+    seen = scored(made, bundle, tmp_path / "out")
+    assert seen.record is not None
+    assert not seen.verdict.accepted
+    assert seen.record.declared.startswith(declared)
+    assert seen.record.filings == (2 if key == "host" else None)

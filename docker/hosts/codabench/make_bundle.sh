@@ -17,6 +17,12 @@ refuse() {
 for name in truth.parquet task.yaml; do
     [ -f "$1/$name" ] || refuse "$1: no $name; the folder needs truth.parquet and a copy of the published task.yaml"
 done
+kind=$(sed -n 's/^kind: *//p' "$1/task.yaml")
+case $kind in
+binary) ;;
+*) ! grep -q 'key: brier_binary$' "$here/competition.yaml" ||
+    refuse "the task is $kind, and competition.yaml has the columns of a binary one; see README.md" ;;
+esac
 [ -f "$2" ] || refuse "$2: no such file; the platform wants a logo"
 
 umask 077 # labels are in it

@@ -13,6 +13,7 @@ case $2 in
 *.tar.gz) ;;
 *) refuse "$2: the platform takes a name that ends with .tar.gz" ;;
 esac
+[ -d "$(dirname -- "$2")" ] || refuse "$2: no such folder"
 for name in truth.parquet task.yaml; do
     [ -f "$1/$name" ] || refuse "$1: no $name; the folder needs truth.parquet and a copy of the published task.yaml"
 done

@@ -31,7 +31,10 @@ trap 'exit 130' HUP INT TERM
 mkdir "$run/input" "$run/truth"
 echo '[]' >"$run/input/inputs.json" # the platform lists here what it brings
 case $1 in
-*.zip) "$PYTHON" -m zipfile -e "$1" "$run/input" ;;
+*.zip)
+    "$PYTHON" -m zipfile -e "$1" "$run/input" 2>"$run/stderr" ||
+        refuse "$1 can't be unpacked ($(tail -n 1 "$run/stderr")); the platform would not take it"
+    ;;
 *.csv) cat <"$1" >"$run/input/predictions.csv" ;;
 *) refuse "$1: the platform takes a .zip or a .csv" ;;
 esac

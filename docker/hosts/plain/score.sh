@@ -1,6 +1,7 @@
 #!/bin/sh
 # Score one submission in the sealed container: score.sh SUBMISSION TRUTH_FOLDER OUTPUT [HOST_FOLDER]
-# Set DOCKER (docker or podman) and IMAGE for others than the defaults. The exit code is the container's.
+# Set DOCKER (docker or podman) and IMAGE for others than the defaults. The exit code is the container's; the reason of
+# code 4 is in HOST_FOLDER/host.log, which the container calls /host, or, with MVC_HOST_LOG=stderr, on standard error.
 set -eu
 unset CDPATH
 
@@ -58,6 +59,7 @@ esac
 set -- run --rm --network none --read-only --tmpfs /tmp:rw,noexec,nosuid,size=1g --cap-drop ALL \
     --security-opt no-new-privileges --pids-limit 128 --memory 4g --memory-swap 4g --user "$(id -u):$(id -g)" \
     --volume "$submission:$input:ro" --volume "$truth:/truth:ro" --volume "$output:/output:rw"
+[ -z "${MVC_HOST_LOG-}" ] || set -- "$@" --env "MVC_HOST_LOG=$MVC_HOST_LOG"
 [ -z "$host" ] || set -- "$@" --volume "$host:/host:rw"
 # Without root, podman numbers users anew; outputs would belong to a number of its own.
 case $(id -u):$("$DOCKER" --version) in

@@ -94,7 +94,7 @@ def test_a_rejection_leaves_no_number(name: str, cases: dict[Kind, Case], tmp_pa
         said = yaml.safe_load(done.files[0].read_text())
         assert set(said) == {"mvc", "findings"}
         assert said["mvc"]["status"] == "rejected"
-        assert said["findings"]["MVC202"]["1"]["wanted"]
+        assert said["findings"]["MVC202"]["seen"]["1"]["wanted"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

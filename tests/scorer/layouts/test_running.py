@@ -170,17 +170,25 @@ def test_files_are_written_in_place(
     results = tmp_path / layout.output / "results.yaml"
     results.write_text("left by an earlier run, and longer than what is written now\n" * 1000)
     node = results.stat().st_ino
+    unlink, replace = Path.unlink, os.replace
 
-    def busy(*_: object, **__: object) -> None:
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+    def busy(path: Path, missing_ok: bool = False) -> None:
+        if path == results:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        unlink(path, missing_ok)
+
+    def onto(source: Any, target: Any) -> None:
+        if Path(target) == results:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        replace(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", busy)
-        patch.setattr(os, "replace", busy)
-        patch.setattr(os, "rename", busy)
-        run(layout, tmp_path)
+        patch.setattr(os, "replace", onto)
+        patch.setattr(os, "rename", onto)
+        assert run(layout, tmp_path).verdict.rejecting
     assert results.stat().st_ino == node
-    assert results.read_text().startswith("mvc:")
+    assert results.read_text().startswith("findings:")
     assert "left by" not in results.read_text()
 
 
@@ -340,3 +348,30 @@ def test_no_paths_leave_what_an_earlier_run_wrote(made: HostFolder, bad: Path, t
     line[line.index("--truth") + 1] = str(made.folder / "public" / "splits.parquet")
     assert CliRunner().invoke(app, line).exit_code == 4
     assert not any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("closed", ["host", "truth", "truth/task.yaml", "truth/truth.parquet"])
+def test_a_mount_that_this_user_cannot_use_is_named(
+    closed: str, made: HostFolder, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted("plain", tmp_path, made, bad)
+    (tmp_path / "host").mkdir()
+    monkeypatch.setattr(running, "readable", lambda path: path != tmp_path / closed)
+    monkeypatch.setattr(running, "usable", lambda path: path != tmp_path / closed)
+    done = score(tmp_path)
+    assert done.exit_code == 4
+    last = done.stderr.splitlines()[-1]
+    assert f"{tmp_path / closed} can't be {'written' if closed == 'host' else 'read'} as user" in last
+    assert "--user" in last
+
+
+def test_an_empty_submission_is_the_hosts_slip(made: HostFolder, bad: Path, tmp_path: Path) -> None:
+    """But of a platform where the participant's own program leaves it there."""
+    for name in ("plain", "medperf"):
+        layout = mounted(name, tmp_path / name, made, bad)
+        shutil.rmtree(tmp_path / name / layout.submission)
+        (tmp_path / name / layout.submission).mkdir()
+    done = score(tmp_path / "plain")
+    assert done.exit_code == 4
+    assert "/input is empty: mount the upload there" in done.stderr
+    assert score(tmp_path / "medperf").exit_code == 1
