@@ -239,10 +239,11 @@ def test_the_ground_truth_can_be_read_by_any_user_there_and_by_no_other_here(tru
     assert packed.stat().st_mode & 0o077 == 0
     with tarfile.open(packed, "r:gz") as archive:
         members = {member.name: member for member in archive}
-        archive.extractall(tmp_path / "there", filter="data")
+        files = {name: archive.extractfile(member) for name, member in members.items()}
+        read = {name: file.read().decode() for name, file in files.items() if file is not None}
     assert sorted(members) == ["host.key", "task.yaml", "truth.parquet"]
     assert all(member.isreg() and member.mode == 0o644 for member in members.values())
-    assert all((tmp_path / "there" / name).read_text() == name for name in members)
+    assert read == {name: name for name in members}
 
 
 def test_the_ground_truth_holds_nothing_but_what_is_read(truth: Path) -> None:
