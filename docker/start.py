@@ -7,6 +7,7 @@ import atexit
 import os
 import signal
 import sys
+import traceback
 from typing import NoReturn
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
@@ -35,6 +36,11 @@ def mvc(arguments: list[str]) -> NoReturn:
         if not isinstance(end.code, int):
             raise
         code = end.code
+    except BaseException:  # a module that can't be loaded, a panic of compiled code: Python's 1 would be a rejection
+        if os.environ.get("MVC_DEBUG"):
+            traceback.print_exc()
+        print("MVC UNDETERMINED the scorer itself can't run; this is not the submission's fault", file=sys.stderr)
+        code = 3
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:

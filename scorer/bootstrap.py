@@ -25,6 +25,7 @@ BLOCK_BYTES = 4_000_000  # ... and of so many bytes of weights
 COSTLY_DRAWS = 200  # for fits and smoothers
 GROUPS, COSTLY_GROUPS = 2000, 200  # of patients that are left out in turn
 SMALL = 1_000_000  # draws x patients
+MAX_THREADS = 16  # a container has few processes to give, whatever processors its machine has
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def _evaluated(
 
     spans = list(blocks(n, max(patients, plans[0].cells.n, plans[0].costly_cells.n)))
     # on small sets the interpreter works more than the kernels do, and threads would wait for each other
-    threads = workers or (1 if n * patients < SMALL else os.cpu_count()) or 1
+    threads = workers or (1 if n * patients < SMALL else min(MAX_THREADS, os.cpu_count() or 1))
     if threads == 1:
         for span in spans:
             one(span)

@@ -242,6 +242,21 @@ def test_the_entrypoint_tells_commands_from_programs() -> None:
     assert "10001" in run("id", "-u").stdout
     assert run("mvc-scorer", "--version").stdout == version.stdout
     assert run("check", "/nowhere").code == 2
+    assert run("").code == 4  # nothing is mounted
+    unknown = run("nothing-there")
+    assert unknown.code == 2
+    assert "no command of mvc and no program" in unknown.last
+
+
+def test_a_scorer_that_cannot_start_rejects_nobody(tmp_path: Path) -> None:
+    """Python's own exit code would be 1."""
+    (tmp_path / "mvc").mkdir()
+    (tmp_path / "mvc" / "__init__.py").write_text("raise ImportError('a module is broken')")
+    opened_to_all(tmp_path)
+    done = run("score", mounts=[(tmp_path, "/broken", "ro")], options=("-e", "PYTHONPATH=/broken"))
+    assert done.code == 3
+    assert done.last.startswith("MVC UNDETERMINED")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.3, 1.5])
