@@ -66,7 +66,7 @@ def score_layout(
         raise LayoutError(f"{host} can't be written {_as_whom(host)}")
     for place in (labels, labels / TASK_FILE, labels / TRUTH_FILE):
         if os.path.lexists(place) and not readable(place):
-            raise LayoutError(f"{place} can't be read {_as_whom(place)}")
+            raise LayoutError(f"{place} can't be read {_as_user()}")
     on_stderr = layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
     with host_log(host, on_stderr and host is None):
         _ready(output, layout.files)
@@ -111,10 +111,14 @@ def _ready(output: Path, names: tuple[str, ...]) -> None:
 
 
 def _as_whom(place: Path) -> str:
-    """Who can't use ``place``, and the mend."""
+    """Why ``place`` can't be written, and the mend."""
     with contextlib.suppress(OSError):
         if os.statvfs(place).f_flag & os.ST_RDONLY and not place.is_file():
             return "since it is mounted read-only; mount it with :rw"
+    return _as_user()
+
+
+def _as_user() -> str:
     return f"as user {os.geteuid()}; mend its mode, or give --user"
 
 
