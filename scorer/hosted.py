@@ -33,7 +33,7 @@ from scorer.hosted_places import emptied, enough_memory, find_bundle, host_log, 
 from scorer.receipts import declared_words, receipt_of
 from scorer.signing import KeyFileError, payload_type, public_hex, seal
 from scorer.truth import Truth, hosted_task, joined, not_covered, read_truth
-from submission.bundle import PREDICTIONS_FILES, RECORD_FILE, TASK_FILE, NoBundleError
+from submission.bundle import PREDICTIONS_FILES, RECORD_FILE, TASK_FILE, Bundle, NoBundleError
 from submission.files import made_aside, write_atomic
 
 if TYPE_CHECKING:
@@ -274,9 +274,8 @@ def _record(side: Side, verdict: Verdict, examination: Examination | None) -> Sc
     """The record of ``verdict``, without scores yet."""
     bundle = None if examination is None else examination.bundle
     known = None if bundle is None else bundle.record
-    believed = bundle is not None and bundle.task is not None and bundle.task.digest == side.task.digest
-    believed = believed and any(r.rule == "MVC604" and r.outcome is Outcome.PASSED for r in verdict.results)
-    receipt = receipt_of(bundle) if bundle is not None and believed else None
+    declared = bundle if _declaration_holds(side, verdict, bundle) else None
+    receipt = None if declared is None else receipt_of(declared)
     assert side.task.splits_sha256 is not None
     assert side.task.truth_sha256 is not None
     return ScoreRecord(
@@ -301,11 +300,17 @@ def _record(side: Side, verdict: Verdict, examination: Examination | None) -> Sc
         digests=dict(sorted(verdict.digests.items())),
         content_sha256=None,
         lock_sha256=None if bundle is None or bundle.lock is None else bundle.lock.digest,
-        declared="self-declared" if bundle is None or not believed else declared_words(bundle),
+        declared="self-declared" if declared is None else declared_words(declared),
         filings=receipt.filing if isinstance(receipt, Receipt) else None,
         scored_at=side.scored_at,
         scores=(),
     )
+
+
+def _declaration_holds(side: Side, verdict: Verdict, bundle: Bundle | None) -> bool:
+    """Whether lock and receipt of ``bundle`` were found to be of this record and for the host's own task."""
+    answers = bundle is not None and bundle.task is not None and bundle.task.digest == side.task.digest
+    return answers and any(r.rule == "MVC604" and r.outcome is Outcome.PASSED for r in verdict.results)
 
 
 def _documents(

@@ -28,9 +28,9 @@ def find_bundle(place: Path, sidecars: Set[str] = frozenset()) -> tuple[Path, tu
         inside = list(place.iterdir()) if place.is_dir() else [place]
         closed = [path for path in (place, *inside) if not readable(path) and (path == place or not path.is_symlink())]
     except OSError as error:
-        raise HostError(f"{plain(place)} can't be read as user {os.geteuid()} ({error.strerror})") from None
+        raise HostError(f"{plain(place)} can't be read ({error.strerror}) {as_user()}") from None
     if closed:
-        raise HostError(f"{plain(closed[0])} can't be read as user {os.geteuid()}; mend its mode, or give --user")
+        raise HostError(f"{plain(closed[0])} can't be read {as_user()}")
     if inside == [place]:
         return place, ()
     inside = [path for path in inside if not path.name.startswith((".", "__MACOSX"))]
@@ -111,6 +111,11 @@ def host_log(host: Path | None, on_stderr: bool = False) -> Iterator[None]:
 def readable(path: Path) -> bool:
     """True when this process may read ``path``, a file, a folder with what is in it, or something else again."""
     return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+
+
+def as_user() -> str:
+    """Who can't use a place, and the mend."""
+    return f"as user {os.geteuid()}; mend its mode, or give --user"
 
 
 def enough_memory() -> None:

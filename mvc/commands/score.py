@@ -94,7 +94,7 @@ def _of_a_platform(layout: str | None, root: Path, as_json: bool) -> "tuple[Host
     """Steps are printed as they come: a platform's log is no terminal, and silence looks like a hang."""
     with _loading():
         from scorer.host_task import HostError
-        from scorer.layouts.running import LayoutError, detect, score_layout
+        from scorer.layouts.running import LayoutError, detect, log_on_stderr, score_layout
 
     try:
         found = detect(root, layout)
@@ -104,13 +104,9 @@ def _of_a_platform(layout: str | None, root: Path, as_json: bool) -> "tuple[Host
         _misconfigured(str(error), as_json)
     except HostError:
         private = "the reason is in /host/host.log" if (root / "host").is_dir() else ""
-        shown = private or ("the reason stands above" if _on_stderr(found.stderr_is_private) else "")
+        shown = private or ("the reason stands above" if log_on_stderr(found) else "")
         _misconfigured(shown or "mount a folder at /host for the log, or set MVC_HOST_LOG=stderr", as_json)
     return done, ", ".join(f"/{path.relative_to(root)}" for path in done.files)
-
-
-def _on_stderr(private: bool) -> bool:
-    return private or os.environ.get("MVC_HOST_LOG") == "stderr"
 
 
 def _misconfigured(why: str, as_json: bool) -> NoReturn:

@@ -27,7 +27,7 @@ def nested(task: Task, done: HostedScore) -> dict[str, Any]:
     """
     document = verdict_of(task, done)
     entry = _entry(done)
-    numbers = {score.metric: {"value": score.value, "lo": score.lo, "hi": score.hi} for score in entry}
+    numbers = {score.metric: _numbers(score) for score in entry}
     runs: dict[str, Any] = {}
     for score in done.scores:
         place = runs
@@ -35,7 +35,7 @@ def nested(task: Task, done: HostedScore) -> dict[str, Any]:
             place = place.setdefault(key(part), {})
         place.setdefault("n_images", score.n_images)
         place.setdefault("n_patients", score.n_patients)
-        place.setdefault("metrics", {})[score.metric] = {"value": score.value, "lo": score.lo, "hi": score.hi}
+        place.setdefault("metrics", {})[score.metric] = _numbers(score)
     counts = {"images": entry[0].n_images, "patients": entry[0].n_patients}
     return {"aggregates": numbers, "n": counts, "runs": runs, **document}
 
@@ -83,6 +83,10 @@ def flat(done: HostedScore) -> dict[str, float | int]:
         columns |= {f"{score.metric}{end}": number for end, number in numbers.items() if number is not None}
     first = _entry(done)[0]
     return {**columns, "n_images": first.n_images, "n_patients": first.n_patients}
+
+
+def _numbers(score: PublicScore) -> dict[str, float | None]:
+    return {"value": score.value, "lo": score.lo, "hi": score.hi}
 
 
 def _entry(done: HostedScore) -> list[PublicScore]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from protocol.findings import plain
 from scorer.host_task import HostError
 from scorer.hosted import HostedScore, Progress, failed, judged, read_side
-from scorer.hosted_places import enough_memory, find_bundle, host_log, readable, usable
+from scorer.hosted_places import as_user, enough_memory, find_bundle, host_log, readable, usable
 from scorer.layouts.platforms import LAYOUTS, Layout
 from submission.bundle import TASK_FILE
 
@@ -66,9 +66,8 @@ def score_layout(
         raise LayoutError(f"{host} can't be written {_as_whom(host)}")
     for place in (labels, labels / TASK_FILE, labels / TRUTH_FILE):
         if os.path.lexists(place) and not readable(place):
-            raise LayoutError(f"{place} can't be read {_as_user()}")
-    on_stderr = layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
-    with host_log(host, on_stderr and host is None):
+            raise LayoutError(f"{place} can't be read {as_user()}")
+    with host_log(host, log_on_stderr(layout) and host is None):
         _ready(output, layout.files)
         enough_memory()
         key = labels / KEY_FILE
@@ -98,6 +97,11 @@ def score_layout(
         return replace(done, files=tuple(output / name for name in made))
 
 
+def log_on_stderr(layout: Layout) -> bool:
+    """Whether the log may go to standard error, where there is no folder for it."""
+    return layout.stderr_is_private or os.environ.get(HOST_LOG) == "stderr"
+
+
 def _ready(output: Path, names: tuple[str, ...]) -> None:
     """Take away what an earlier run left; LayoutError where what is to be written can't be."""
     for name in names:
@@ -115,11 +119,7 @@ def _as_whom(place: Path) -> str:
     with contextlib.suppress(OSError):
         if os.statvfs(place).f_flag & os.ST_RDONLY and not place.is_file():
             return "since it is mounted read-only; mount it with :rw"
-    return _as_user()
-
-
-def _as_user() -> str:
-    return f"as user {os.geteuid()}; mend its mode, or give --user"
+    return as_user()
 
 
 def _cleared(path: Path) -> None:
