@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mvc.commands import bundle, demo, evalai, host, ledger, recalibrate, rules, score
+from mvc.commands import bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
 from protocol import EDITION
 
 GRACE = 3.0  # seconds between SIGTERM and the end: platforms kill after five
@@ -61,6 +61,7 @@ app.command("submit")(bundle.submit)
 app.command("score")(score.score)
 app.command("evalai-worker")(evalai.evalai_worker)
 app.command("rules")(rules.rules)
+app.add_typer(split.app)
 app.add_typer(host.app)
 app.add_typer(ledger.app)
 

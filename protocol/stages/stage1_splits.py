@@ -119,8 +119,8 @@ class MVC104(Rule):
     """Identifiers are plain digests that can be reversed"""
 
     slug = "hash-reversible"
-    why = "A digest of a small number without a secret salt is the number: anyone can try them all."
-    mend = "Use HMAC-SHA256 under a secret salt that is kept apart."
+    why = "A digest of a number or a file name without a secret salt is that name: anyone can try them all."
+    mend = "Hash the names again with `mvc split hash`: HMAC-SHA256 under a secret salt that is kept apart."
 
     @staticmethod
     def check(splits: Table, reversed_ids: Mapping[str, str]) -> Result:

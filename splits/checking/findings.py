@@ -1,0 +1,110 @@
+"""What a check of splits says: findings by weight, and the one verdict that the last line and the exit code come from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from protocol.findings import counted, plain
+
+MAX_SAMPLES = 5
+
+
+class Level(StrEnum):
+    """How much a finding weighs, heaviest first."""
+
+    LEAK = "leak"
+    COLLISION = "collision"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+ORDER = tuple(Level)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen, in words for a terminal: all text is escaped.
+
+    ``code`` is a stable slug. ``count`` is the full number (of names, groups, rows: the title says of what);
+    ``share`` the part in [0, 1] of the images of the evaluated split, or None; ``samples`` at most five.
+    """
+
+    level: Level
+    code: str
+    title: str
+    splits: tuple[str, ...] = ()
+    count: int = 1
+    share: float | None = None
+    samples: tuple[str, ...] = ()
+    mend: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", plain(self.title, 500))
+        object.__setattr__(self, "mend", plain(self.mend, 400))
+        object.__setattr__(self, "splits", tuple(plain(name) for name in self.splits))
+        object.__setattr__(self, "samples", tuple(plain(sample, 120) for sample in self.samples[:MAX_SAMPLES]))
+
+
+@dataclass(frozen=True)
+class Source:
+    """How one file was understood: its form, and which column was taken for what."""
+
+    file: str
+    rows: int
+    form: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a check: what was read, the size of each split, what was compared, what was found."""
+
+    sources: tuple[Source, ...]
+    splits: Mapping[str, int]
+    runs: int
+    compared: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def of(self, level: Level) -> tuple[Finding, ...]:
+        """The findings of one level."""
+        return tuple(finding for finding in self.findings if finding.level is level)
+
+    @property
+    def leaks(self) -> tuple[Finding, ...]:
+        """The findings for which the check fails."""
+        return self.of(Level.LEAK)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a leak was found, else 0."""
+        return 1 if self.leaks else 0
+
+    @property
+    def last_line(self) -> str:
+        """The verdict in one line."""
+        seen = ", ".join(counted(len(self.of(level)), level.value) for level in ORDER if self.of(level))
+        if not self.splits:
+            return f"MVC SPLITS {'LEAK' if self.leaks else 'CLEAN'} no splits to compare: {seen or 'nothing found'}"
+        runs = f" in {self.runs} runs" if self.runs > 1 else ""
+        where = f"{counted(len(self.splits), 'split')}{runs}, {counted(sum(self.splits.values()), 'row')}"
+        return f"MVC SPLITS {'LEAK' if self.leaks else 'CLEAN'} {seen or 'nothing found'}; {where}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for one JSON document."""
+        return {
+            "verdict": "leak" if self.leaks else "clean",
+            "exit_code": self.exit_code,
+            "last_line": self.last_line,
+            "sources": [{**asdict(source), "columns": dict(source.columns)} for source in self.sources],
+            "splits": dict(self.splits),
+            "runs": self.runs,
+            "compared": list(self.compared),
+            "findings": [{**asdict(finding), "level": finding.level.value} for finding in self.findings],
+        }
+
+
+def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Heaviest first; within a level as they were found."""
+    return tuple(sorted(findings, key=lambda finding: ORDER.index(finding.level)))

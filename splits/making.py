@@ -1,0 +1,173 @@
+"""Make the splits of a data set: units, draw, counts, few-shot draws (step 1)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from protocol.types import SPLIT_NAMES, Kind
+from splits.assign import LabelCounts, check_proportions, draw
+from splits.balance import counted_labels, counts_of, unbalanced
+from splits.errors import SplitError
+from splits.few_shot import few_shot
+from splits.metadata import Gathered
+from splits.plan import Count, Plan
+from splits.units import Coded, coded, one_spelling, units_of
+
+LARGE = 0.2  # of all images: a patient with more is said
+EXTERNAL = SPLIT_NAMES.index("external")
+
+
+@dataclass(frozen=True)
+class Split:
+    """``frame`` has one row an image as they were read: ``image``, ``site``, labels, subgroups and ``split``.
+
+    ``patients`` are their patients; with ``patients_per_site`` the names hold the site before a unit separator
+    (:data:`APART`).
+    """
+
+    frame: pl.DataFrame
+    patients: Coded
+    few_shot: pl.DataFrame | None
+    kind: Kind
+    classes: tuple[str, ...]
+    label_columns: tuple[str, ...]
+    subgroups: tuple[str, ...]
+    counts: tuple[Count, ...]
+    images_per_unit: float
+    notes: tuple[str, ...]
+
+
+APART = "\x1f"  # between site and patient where each site numbers its own patients: no text file holds it
+
+
+def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Split:
+    """The splits of the images that ``gathered`` holds, drawn as ``plan`` says.
+
+    Images of an external site are the external split; whole units of the others are dealt to the splits of
+    ``plan.proportions``. The same images and plan give the same splits in any order of rows, on any machine.
+
+    Raises :class:`SplitError` for a site that does not exist, a patient both at an external site and elsewhere (unless
+    ``plan.drop_shared``), ids that differ in zeros, case or a decimal point only (unless ``plan.ids_as_written``),
+    fewer patients than classes, and what :func:`splits.assign.draw` refuses.
+    """
+    check_proportions(plan.proportions)
+    notes, frame = list(gathered.images.notes), gathered.images.frame
+    _known_sites(frame, plan)
+    progress("finding patients")
+    groups = [name for name in frame.columns if name.startswith("group_")]
+    outside = frame["site"].is_in(plan.external).to_numpy()
+    patients, units = _units(frame, plan, groups, check=not (plan.ids_as_written or plan.dataset or plan.recipe))
+    keep = _apart(frame["site"], outside, units, plan, notes)
+    if not keep.all():
+        frame, outside = frame.filter(pl.Series(keep)), outside[keep]
+        patients, units = _units(frame, plan, groups, check=False)
+    inside, count = np.flatnonzero(~outside), int(units.max()) + 1
+    present = np.zeros(count, dtype=bool)
+    present[units[inside]] = True
+    number = np.cumsum(present) - 1  # of the units that are dealt, in their order
+    dealt = number[units[inside]]
+    _plausible(dealt, gathered, plan, bool(groups) or not plan.unavailable, notes)
+    progress("drawing the splits")
+    everything = counted_labels(frame, units, len(gathered.classes), gathered.kind)
+    of_dealt = present[everything.unit]
+    labels = LabelCounts(number[everything.unit[of_dealt]], everything.label[of_dealt], everything.images[of_dealt])
+    levels = [coded(frame[name]).codes[inside] for name in frame.columns if name.startswith("stratify_")]
+    split = np.full(frame.height, EXTERNAL)
+    split[inside] = draw(dealt, labels, plan.proportions, plan.seed, levels)
+    progress("counting")
+    sizes = np.bincount(units)
+    split_of = np.zeros(len(sizes), dtype=np.int64)
+    split_of[units] = split
+    counts = counts_of(split_of, sizes, everything, len(gathered.classes))
+    notes += unbalanced(labels, counts, gathered.classes, plan.proportions, plan.unit)
+    frame = frame.with_columns(split=pl.Series(SPLIT_NAMES, dtype=pl.String).gather(split))
+    shots = None
+    if plan.shots is not None:
+        if gathered.kind == "multilabel":
+            raise SplitError("few-shot draws need one class an image; findings have none. Leave --shots out")
+        pool = frame.select("image", "split", "label", unit=pl.Series(units))
+        shots, said = few_shot(pool, plan.shots, plan.shot_seeds, by_image=plan.shots_by_image)
+        notes += said
+    named = tuple(name for name in frame.columns if name == "label" or name.startswith("label_"))
+    return Split(
+        frame.select("image", "site", *named, *gathered.subgroups, "split"),
+        patients,
+        shots,
+        gathered.kind,
+        gathered.classes,
+        named,
+        gathered.subgroups,
+        counts,
+        round(frame.height / len(sizes), 4),
+        tuple(notes),
+    )
+
+
+def _units(frame: pl.DataFrame, plan: Plan, groups: list[str], *, check: bool) -> tuple[Coded, NDArray[np.int64]]:
+    """The patients of the images, and the units that patients and groups tie together."""
+    text = frame["patient"]
+    if plan.patients_per_site and not plan.unavailable:
+        text = frame.select(pl.concat_str("site", "patient", separator=APART))["site"].alias("patient")
+    patients, ties = coded(text), [coded(frame[name]) for name in groups]
+    if check:
+        for ids, column in zip([patients, *ties], [plan.columns.patient, *plan.columns.groups], strict=True):
+            one_spelling(ids, column or "patient")
+    return patients, units_of(frame["image"], [*([] if plan.unavailable else [patients]), *ties])
+
+
+def _known_sites(frame: pl.DataFrame, plan: Plan) -> None:
+    sites = frame["site"].unique().sort().to_list()
+    for name in plan.external:
+        if name not in sites:
+            known = ", ".join(map(repr, sites[:20]))
+            raise SplitError(f"there is no site {name!r} to be external; the sites are {known}")
+    if set(sites) <= set(plan.external):
+        raise SplitError("every site is external: nothing is left to train and test on")
+
+
+def _apart(
+    site: pl.Series, outside: NDArray[np.bool_], units: NDArray[np.int64], plan: Plan, notes: list[str]
+) -> NDArray[np.bool_]:
+    """Which images stay, such that no unit is both at an external site and elsewhere."""
+    count = int(units.max()) + 1
+    out, within = np.bincount(units[outside], minlength=count) > 0, np.bincount(units[~outside], minlength=count) > 0
+    shared = out & within
+    mend = "or --patients-per-site where each site numbers its own patients"
+    if shared.any() and not plan.drop_shared:
+        raise SplitError(
+            f"{shared.sum()} {plan.unit}s are at an external site and elsewhere too; say --drop-shared to leave their "
+            f"external images out, {mend}"
+        )
+    keep = ~(outside & shared[units])
+    if not keep.all():
+        notes.append(f"{(~keep).sum()} external images of {shared.sum()} {plan.unit}s seen elsewhere are left out")
+    sites = coded(site).codes
+    first = np.full(count, -1)
+    first[units] = sites  # one of the sites of each unit
+    several = np.unique(units[keep & (sites != first[units])])
+    if len(several) and not plan.unavailable:
+        notes.append(f"{len(several)} {plan.unit}s are at more than one site and taken as the same; {mend}")
+    return np.asarray(keep)
+
+
+def _plausible(units: NDArray[np.int64], gathered: Gathered, plan: Plan, grouped: bool, notes: list[str]) -> None:
+    """Refuse what can be no label; say what may be no patient."""
+    sizes = np.bincount(units)
+    if len(gathered.classes) > len(sizes):
+        raise SplitError(
+            f"there are {len(gathered.classes)} classes and {len(sizes)} {plan.unit}s: is that the label column, and "
+            f"that the {plan.unit}'s?"
+        )
+    if not grouped or plan.unit == "image":
+        return
+    if len(sizes) == len(units) > 1:
+        notes.append(
+            f"every image has its own {plan.unit}: right if there is one image of each, else the column holds image ids"
+        )
+    elif sizes.max() > LARGE * len(units):
+        notes.append(
+            f"one {plan.unit} holds {sizes.max()} of {len(units)} images: is it a placeholder for unknown ones?"
+        )

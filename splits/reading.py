@@ -1,0 +1,268 @@
+"""Read a table of any shape people keep their metadata in, every cell as text: '007' stays '007'."""
+
+import codecs
+import csv
+import difflib
+import gzip
+import hashlib
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from splits.errors import SplitError
+
+SEPARATORS = (",", "\t", ";", "|")
+LOOKED_AT = 1 << 16  # bytes of a file from which its separator is told
+GZIP, PARQUET, SHEETS = b"\x1f\x8b", b"PAR1", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text: every column is ``pl.String``, an empty cell is null, outer blanks are gone.
+
+    ``sha256`` is the digest of the file's bytes; ``notes`` say what was changed on reading.
+    """
+
+    frame: pl.DataFrame
+    path: Path
+    sha256: str
+    notes: tuple[str, ...] = ()
+    parquet: bool = False
+
+
+def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, separator: str | None = None) -> Table:
+    """The table in ``path``: CSV, TSV or text (``separator`` is told from the first lines), Parquet, or an Excel sheet.
+
+    Text may be packed with gzip. A byte order mark, CRLF line ends and blanks around names and cells are no content.
+    ``header=False`` names the columns ``column_1 ...``. Whole numbers of a Parquet column of floats become '7', not
+    '7.0'.
+
+    Raises :class:`SplitError` for no such file, an empty one, text that is not ``encoding``, a row with more or fewer
+    cells than the header, a column name that comes twice, and what is no table.
+    """
+    raw, digest = _content(path)
+    if raw[:4] == PARQUET:
+        return _parquet(path, raw, digest)
+    if raw[:4] in SHEETS:
+        from splits.sheets import read_sheet
+
+        frame = read_sheet(path)
+        return Table(_tidy(path, frame, frame.columns), path, digest)
+    text = _utf8(path, raw, encoding)
+    mark = separator or _separator(text)
+    names = _names(path, text, mark, header)
+    return Table(_tidy(path, _csv(path, text, mark, names, header), names), path, digest)
+
+
+def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
+    """The lines of a text file that are not blank, without line ends and byte order mark; errors as above."""
+    raw, _ = _content(path)
+    text = _utf8(path, raw, encoding).decode()
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def need_columns(frame: pl.DataFrame, names: Iterable[str], path: Path) -> None:
+    """SplitError naming the first of ``names`` that ``frame`` lacks, and what it has instead."""
+    for name in names:
+        if name in frame.columns:
+            continue
+        near = difflib.get_close_matches(name.casefold(), [c.casefold() for c in frame.columns], n=1, cutoff=0.6)
+        meant = next((c for c in frame.columns if near and c.casefold() == near[0]), "")
+        hint = f"; did you mean {meant!r}?" if meant else ";"
+        raise SplitError(f"{path}: there is no column {name!r}{hint} it has {_listed(frame.columns)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of the bytes of ``path``, in hex."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SplitError(f"{path} can't be read ({error.strerror})") from None
+
+
+def _content(path: Path) -> tuple[bytes, str]:
+    raw, digest = _read(path)
+    if raw[:2] == GZIP:
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise SplitError(f"{path} is a damaged gzip file ({error})") from None
+    if not raw.strip():
+        raise SplitError(f"{path} is empty")
+    return raw, digest
+
+
+def _read(path: Path) -> tuple[bytes, str]:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise SplitError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise SplitError(f"{path} is a folder; name the file") from None
+    except OSError as error:
+        raise SplitError(f"{path} can't be read ({error.strerror})") from None
+    return raw, hashlib.sha256(raw).hexdigest()
+
+
+def _utf8(path: Path, raw: bytes, encoding: str) -> bytes:
+    """The text as UTF-8 without byte order mark."""
+    try:
+        codec = codecs.lookup(encoding).name
+    except LookupError:
+        raise SplitError(f"{encoding!r} is no text encoding; try utf-8, latin-1, cp1252 or utf-16") from None
+    if raw[:2] in UTF16 and not codec.startswith("utf-16"):
+        raise SplitError(f"{path} is UTF-16 text; save it as UTF-8, or say --encoding utf-16")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        decoded = "" if codec == "utf-8" and raw.isascii() else raw.decode(encoding)
+        text = raw if codec in ("utf-8", "ascii") else decoded.encode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise SplitError(
+            f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; "
+            "save the file as UTF-8, or say --encoding latin-1 (or cp1252), whichever shows its letters rightly"
+        ) from None
+    if b"\x00" in text:
+        line = text.count(b"\n", 0, text.index(b"\x00")) + 1
+        raise SplitError(f"{path}, line {line}: a NUL character; this is no text table (CSV, TSV, Parquet or Excel)")
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+def _first_rows(text: bytes, mark: str, count: int) -> list[list[str]]:
+    start = text[:LOOKED_AT].decode(errors="ignore")
+    if len(text) > LOOKED_AT and "\n" in start:
+        start = start[: start.rindex("\n") + 1]
+    rows = []
+    try:
+        for row in csv.reader(io.StringIO(start, newline=""), delimiter=mark, skipinitialspace=True):
+            if row:
+                rows.append(row)
+            if len(rows) == count:
+                break
+    except csv.Error:
+        pass
+    return rows
+
+
+def _separator(text: bytes) -> str:
+    """The separator that splits the first lines into the same number of cells, the largest such number."""
+    best, most = ",", 1
+    for mark in (*SEPARATORS, " "):
+        widths = Counter(len(row) for row in _first_rows(text, mark, 20))
+        if len(widths) == 1 and (width := next(iter(widths))) > most and (mark != " " or most == 1):
+            best, most = mark, width
+    if most == 1:  # ragged or one column: the header decides
+        header = _first_rows(text, ",", 1)
+        line = mark_line[0] if (mark_line := text[:LOOKED_AT].decode(errors="ignore").splitlines()) else ""
+        best = max(SEPARATORS, key=line.count) if header else ","
+    return best
+
+
+def _names(path: Path, text: bytes, mark: str, header: bool) -> list[str]:
+    rows = _first_rows(text, mark, 1)
+    if not rows:
+        raise SplitError(f"{path}: the first line can't be read as a row of a table")
+    if not header:
+        return [f"column_{number + 1}" for number in range(len(rows[0]))]
+    return [name.strip() for name in rows[0]]
+
+
+def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> pl.DataFrame:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    keys = [str(index) for index in range(len(names))]
+    bad: list[tuple[int | None, int]] = []
+
+    def skip(row: Any) -> str:
+        bad.append((row.number, row.actual_columns))
+        return "skip"
+
+    def parsed(threads: bool) -> Any:
+        bad.clear()
+        return arrow_csv.read_csv(
+            pa.py_buffer(text),
+            read_options=arrow_csv.ReadOptions(
+                column_names=keys, skip_rows_after_names=int(header), use_threads=threads, block_size=1 << 24
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=mark, newlines_in_values=b'"' in text, invalid_row_handler=skip
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(keys, pa.string()),
+                strings_can_be_null=False,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    try:
+        table = parsed(threads=True)
+        if bad:
+            table = parsed(threads=False)  # only one thread counts rows
+    except pa.ArrowException as error:
+        raise SplitError(f"{path} can't be read as a table ({str(error).splitlines()[0][:200]})") from None
+    if bad:
+        number, width = bad[0]
+        where = f", row {number}" if number is not None else ""
+        more = f" ({len(bad)} such rows)" if len(bad) > 1 else ""
+        raise SplitError(
+            f"{path}{where}: {width} cells where the first row has {len(names)}{more}; "
+            f"put cells that hold {mark!r} in double quotes"
+        )
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _parquet(path: Path, raw: bytes, digest: str) -> Table:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pa.BufferReader(raw))
+        frame = pl.from_arrow(table)
+    except (pa.ArrowException, OSError) as error:
+        raise SplitError(f"{path} is a damaged Parquet file ({str(error).splitlines()[0][:200]})") from None
+    assert isinstance(frame, pl.DataFrame)
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)]
+    notes = [f"column {name!r} holds no plain values and is not read" for name in nested]
+    frame = frame.drop(nested)
+    texts = frame.select(_as_text(frame[name]) for name in frame.columns)
+    return Table(_tidy(path, texts, frame.columns), path, digest, tuple(notes), parquet=True)
+
+
+def _as_text(column: pl.Series) -> pl.Series:
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        whole = column.drop_nulls()
+        if bool(((whole == whole.floor()) & (whole.abs() < 2**53)).all()):
+            column = column.cast(pl.Int64)
+    return column.cast(pl.String)
+
+
+def _tidy(path: Path, frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """``frame`` with its real column names; cells without outer blanks, empty ones null."""
+    called = [name.strip() or "unnamed" for name in names]
+    twice = sorted(name for name, count in Counter(called).items() if count > 1)
+    if twice:
+        raise SplitError(
+            f"{path}: the column name {twice[0]!r} comes {called.count(twice[0])} times; give each column its own"
+        )
+    frame.columns = called
+    if frame.height == 0:
+        return frame
+    cells = pl.all().cast(pl.String).str.strip_chars()
+    return frame.select(cells).select(pl.when(pl.all() != "").then(pl.all()).name.keep())
