@@ -103,6 +103,29 @@ def draw(
     return np.array([SPLIT_NAMES.index(split) for split in splits])[dealt[units]]
 
 
+def draw_folds(
+    units: NDArray[np.int64],
+    labels: LabelCounts,
+    folds: int,
+    seed: int,
+    levels: Sequence[NDArray[np.int64]] = (),
+) -> NDArray[np.int64]:
+    """A fold, 0 ... ``folds`` - 1, for each image: whole units, dealt as :func:`draw` deals them to splits.
+
+    Raises :class:`SplitError` for fewer than 2 folds or fewer units than folds.
+    """
+    sizes = np.bincount(units)
+    if not 2 <= folds <= len(sizes):
+        raise SplitError(
+            f"{folds} folds of {len(sizes)} training patients; a cross-fit takes 2 or more, a patient each"
+        )
+    # a second word keeps this stream apart from the one that drew the splits under the same seed
+    shuffled = np.argsort(_keys([seed, 2], len(sizes)), kind="stable")
+    strata, order = _rarest(labels, len(sizes))
+    cells = [strata, *(_level(units, column, len(sizes)) for column in levels), _bands(sizes)]
+    return _deal(cells, order, shuffled, labels, np.full(folds, 1 / folds))[units]
+
+
 def check_proportions(proportions: Mapping[SplitName, float]) -> None:
     """SplitError unless each share is above 0, of a split that can be drawn, and all sum to 1."""
     for split, share in proportions.items():

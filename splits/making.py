@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from protocol.types import SPLIT_NAMES, Kind
-from splits.assign import LabelCounts, check_proportions, draw
+from splits.assign import LabelCounts, check_proportions, draw, draw_folds
 from splits.balance import counted_labels, counts_of, unbalanced
 from splits.errors import SplitError
 from splits.few_shot import few_shot
@@ -64,19 +64,14 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     if not keep.all():
         frame, outside = frame.filter(pl.Series(keep)), outside[keep]
         patients, units = _units(frame, plan, groups, check=False)
-    inside, count = np.flatnonzero(~outside), int(units.max()) + 1
-    present = np.zeros(count, dtype=bool)
-    present[units[inside]] = True
-    number = np.cumsum(present) - 1  # of the units that are dealt, in their order
-    dealt = number[units[inside]]
-    _plausible(dealt, gathered, plan, bool(groups) or not plan.unavailable, notes)
+    inside = np.flatnonzero(~outside)
+    _plausible(units[inside], gathered, plan, bool(groups) or not plan.unavailable, notes)
     progress("drawing the splits")
     everything = counted_labels(frame, units, len(gathered.classes), gathered.kind)
-    of_dealt = present[everything.unit]
-    labels = LabelCounts(number[everything.unit[of_dealt]], everything.label[of_dealt], everything.images[of_dealt])
-    levels = [coded(frame[name]).codes[inside] for name in frame.columns if name.startswith("stratify_")]
+    dealt, labels = _of_rows(inside, units, everything)
+    levels = [coded(frame[name]).codes for name in frame.columns if name.startswith("stratify_")]
     split = np.full(frame.height, EXTERNAL)
-    split[inside] = draw(dealt, labels, plan.proportions, plan.seed, levels)
+    split[inside] = draw(dealt, labels, plan.proportions, plan.seed, [level[inside] for level in levels])
     progress("counting")
     sizes = np.bincount(units)
     split_of = np.zeros(len(sizes), dtype=np.int64)
@@ -84,6 +79,13 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     counts = counts_of(split_of, sizes, everything, len(gathered.classes))
     notes += unbalanced(labels, counts, gathered.classes, plan.proportions, plan.unit)
     frame = frame.with_columns(split=pl.Series(SPLIT_NAMES, dtype=pl.String).gather(split))
+    if plan.folds is not None:
+        train = np.flatnonzero(split == SPLIT_NAMES.index("train"))
+        fold = np.full(frame.height, -1)
+        fold[train] = draw_folds(*_of_rows(train, units, everything), plan.folds, plan.seed, [x[train] for x in levels])
+        frame = frame.with_columns(fold=pl.when(pl.lit(fold >= 0)).then(pl.lit(fold)))
+    elif "calib" not in plan.proportions:
+        notes.append("no calib split: calibrators are fitted on it, or across --folds of train (cross_fit)")
     shots = None
     if plan.shots is not None:
         if gathered.kind == "multilabel":
@@ -93,7 +95,7 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         notes += said
     named = tuple(name for name in frame.columns if name == "label" or name.startswith("label_"))
     return Split(
-        frame.select("image", "site", *named, *gathered.subgroups, "split"),
+        frame.select("image", "site", *named, *gathered.subgroups, "split", *(["fold"] if plan.folds else [])),
         patients,
         shots,
         gathered.kind,
@@ -104,6 +106,17 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         round(frame.height / len(sizes), 4),
         tuple(notes),
     )
+
+
+def _of_rows(
+    rows: NDArray[np.int64], units: NDArray[np.int64], labels: LabelCounts
+) -> tuple[NDArray[np.int64], LabelCounts]:
+    """Units of some rows numbered anew in their order, and their label counts; a unit is in ``rows`` whole or not."""
+    present = np.zeros(int(units.max()) + 1, dtype=bool)
+    present[units[rows]] = True
+    number = np.cumsum(present) - 1
+    kept = present[labels.unit]
+    return number[units[rows]], LabelCounts(number[labels.unit[kept]], labels.label[kept], labels.images[kept])
 
 
 def _units(frame: pl.DataFrame, plan: Plan, groups: list[str], *, check: bool) -> tuple[Coded, NDArray[np.int64]]:
@@ -135,11 +148,11 @@ def _apart(
     count = int(units.max()) + 1
     out, within = np.bincount(units[outside], minlength=count) > 0, np.bincount(units[~outside], minlength=count) > 0
     shared = out & within
-    mend = "or --patients-per-site where each site numbers its own patients"
+    mend = "" if plan.unavailable else ", or --patients-per-site where each site numbers its own patients"
     if shared.any() and not plan.drop_shared:
         raise SplitError(
             f"{shared.sum()} {plan.unit}s are at an external site and elsewhere too; say --drop-shared to leave their "
-            f"external images out, {mend}"
+            f"external images out{mend}"
         )
     keep = ~(outside & shared[units])
     if not keep.all():
@@ -149,13 +162,14 @@ def _apart(
     first[units] = sites  # one of the sites of each unit
     several = np.unique(units[keep & (sites != first[units])])
     if len(several) and not plan.unavailable:
-        notes.append(f"{len(several)} {plan.unit}s are at more than one site and taken as the same; {mend}")
+        notes.append(f"{len(several)} {plan.unit}s are at more than one site and taken as the same{mend}")
     return np.asarray(keep)
 
 
 def _plausible(units: NDArray[np.int64], gathered: Gathered, plan: Plan, grouped: bool, notes: list[str]) -> None:
     """Refuse what can be no label; say what may be no patient."""
     sizes = np.bincount(units)
+    sizes = sizes[sizes > 0]
     if len(gathered.classes) > len(sizes):
         raise SplitError(
             f"there are {len(gathered.classes)} classes and {len(sizes)} {plan.unit}s: is that the label column, and "

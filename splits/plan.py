@@ -47,6 +47,7 @@ class Plan(Record):
     drop_shared: bool = False
     proportions: dict[SplitName, float]
     seed: Seed
+    folds: Annotated[int, Field(ge=2)] | None = None
     shots: Annotated[int, Field(ge=1)] | None = None
     shot_seeds: tuple[Seed, ...] = ()
     shots_by_image: bool = False

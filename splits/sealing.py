@@ -39,6 +39,7 @@ class Sealed:
                 "site",
                 *split.label_columns,
                 *split.subgroups,
+                *(["fold"] if "fold" in split.frame.columns else []),
             )
 
     def table(self) -> pl.DataFrame:

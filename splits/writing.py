@@ -128,12 +128,13 @@ def block(record: SplitRecord) -> str:
     plan = record.plan
     shares = ", ".join(f"{split} {share:g}" for split, share in plan.proportions.items())
     strata = ", ".join(["label", *plan.columns.stratify])
-    how = f"whole {plan.unit}s dealt at random to {shares}, stratified by {strata}, by {record.software} (split.json)"
+    folds = f", train to {plan.folds} folds" if plan.folds else ""
+    dealt = f"whole {plan.unit}s dealt at random to {shares}{folds}, stratified by {strata}"
     document: dict[str, Any] = {
         "file": SPLITS_FILE,
         "sha256": record.splits_sha256,
         "unit": plan.unit,
-        "how": how,
+        "how": f"{dealt}, by {record.software} (split.json)",
         "seed": plan.seed,
         "hash": {"scheme": "hmac-sha256", "namespace": plan.namespace, "salt_custody": "EXAMPLE: who keeps the salt"},
         "patient_ids": "unavailable" if plan.unavailable else "available",
@@ -171,7 +172,9 @@ def _write_images(private: Path, split: Split, plan: Plan) -> None:
     names = split.patients.names.str.split(APART).list.last() if plan.patients_per_site else split.patients.names
     known = pl.Series(split.patients.codes)
     codes = pl.select(pl.when(known >= 0).then(known)).to_series()
-    rows = split.frame.select("image", names.gather(codes).alias("patient"), "split", "site", *split.label_columns)
+    fold = ["fold"] if "fold" in split.frame.columns else []
+    patient = names.gather(codes).alias("patient")
+    rows = split.frame.select("image", patient, "split", *fold, "site", *split.label_columns)
     path = private / (IMAGES_FILE if rows.height <= MOST_CSV else "images.parquet")
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     if path.suffix == ".csv":

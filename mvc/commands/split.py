@@ -78,6 +78,9 @@ def make(
     label_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The label column lists findings, parted by this.")
     ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Deal train patients to this many folds, for a cross-fit without calib.")
+    ] = None,
     shots: Annotated[int | None, typer.Option(min=1, help="Also draw this many training images a class (16).")] = None,
     shot_seeds: Annotated[str, typer.Option(help="Seeds of the few-shot draws.")] = "1,2,3",
     shots_by_image: Annotated[
@@ -177,6 +180,7 @@ def make(
         drop_shared=drop_shared,
         proportions=shares,
         seed=seed,
+        folds=folds,
         shots=shots,
         shot_seeds=seeds,
         shots_by_image=shots_by_image,
@@ -361,7 +365,8 @@ def _show_made(written: "Written", plan: "Plan") -> None:
     if len(record.classes) > MAX_ROWS:
         out.print(f"... {len(record.classes) - MAX_ROWS} more classes in split.json")
     for note in record.notes:
-        out.print(f"note: {escape(plain(note, 400))}")
+        start = "" if note.startswith("warning: ") else "note: "
+        out.print(f"{start}{escape(plain(note, 400))}")
     if plan.unavailable:
         out.print(f"note: patients unavailable: {escape(plain(plan.unavailable, 400))}")
     if plan.shots is not None:

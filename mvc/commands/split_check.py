@@ -56,8 +56,9 @@ def check(
 ) -> None:
     """Find images and patients in more than one split. Exit 1: a leak was found, or a file can't be used.
 
-    Names are compared as written and without suffix and augmentation marks, then patients, groups and contents. Runs
-    of repeated cross-validation are not compared with each other.
+    Compared: names as written, names without suffix and augmentation marks, patients, groups, contents.
+
+    Runs of repeated cross-validation are not compared with each other.
 
     Example: mvc split check train.csv test.csv --patient patient_id --images scans/
     """

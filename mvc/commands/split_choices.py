@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from protocol.types import DEVELOPMENT, SplitName
-
 if TYPE_CHECKING:
+    from protocol.types import SplitName
     from splits.datasets.base import DataSet
     from splits.recipes import Recipe
 
@@ -29,8 +28,10 @@ class UnitName(StrEnum):
     EXAM = "exam"
 
 
-def parse_proportions(text: str) -> dict[SplitName, float]:
+def parse_proportions(text: str) -> "dict[SplitName, float]":
     """'train=0.6,test=0.4' as shares; usage error for what is no share or does not sum to 1."""
+    from protocol.types import DEVELOPMENT
+
     shares: dict[SplitName, float] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")

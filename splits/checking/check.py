@@ -48,9 +48,10 @@ def check_splits(
     told("splits", 0, 0)
     rows = rows_of(listings, roles)
     if not rows.layouts and options.images is None and not options.dataset:
+        names = ", ".join(map(repr, listings[0].frame.columns[:12]))
         raise SplitError(
-            f"{listings[0].path}: nothing says which split a row is in (columns {', '.join(map(repr, listings[0].frame.columns[:12]))}); "
-            "name the column with --split, give one file a split, or give --images DIR to look for duplicates alone"
+            f"{listings[0].path}: nothing says which split a row is in (columns {names}); name it with --split, "
+            "give one file a split, or give --images DIR to look for duplicates alone"
         )
     sources = [_source(listing, role) for listing, role in zip(listings, roles, strict=True)]
     del listings
@@ -151,7 +152,7 @@ def _site_name(roles: Sequence[Roles]) -> str:
 def _with_patients(
     frame: pl.DataFrame, roles: Sequence[Roles], options: Options
 ) -> tuple[pl.DataFrame, str, list[Finding]]:
-    """``frame`` with the patients as they can be used, where they come from ('column', 'names', 'map' or ''), findings."""
+    """``frame`` with usable patients, where they come from ('column', 'names', 'map' or ''), and findings."""
     found: list[Finding] = []
     shown = next((role.patient for role in roles if role.patient), "patient")
     came = ""
@@ -175,7 +176,8 @@ def _with_patients(
         if missed == frame.height:
             raise SplitError(f"--pattern {options.pattern!r} fits none of the names, such as {frame['image'][0]!r}")
         if missed:
-            said = f"pattern {options.pattern} fits {frame.height - missed:,} of {frame.height:,} names; the rest has no patient"
+            fits = f"pattern {options.pattern} fits {frame.height - missed:,} of {frame.height:,} names"
+            said = f"{fits}; the rest has no patient"
             found.append(Finding(Level.NOTE, "pattern-misses", said, count=missed))
         shown = f"of pattern {options.pattern}"
     elif "patient" in frame.columns:
@@ -191,16 +193,10 @@ def _with_patients(
             found.append(
                 Finding(Level.NOTE, "pattern-used", f"every name fits the pattern {key}: patients are taken from names")
             )
-    for column in [c for c in frame.columns if c.startswith(GROUP)]:
-        if columns.is_attribute(frame[column]):
-            said = f"column {column.removeprefix(GROUP)} has few values and is no group of images; it is not compared"
-            found.append(
-                Finding(
-                    Level.NOTE,
-                    "group-is-attribute",
-                    said,
-                    samples=tuple(frame[column].drop_nulls().unique().sort().head(MAX_SAMPLES)),
-                )
-            )
-            frame = frame.drop(column)
+    for group in [c for c in frame.columns if c.startswith(GROUP)]:
+        if columns.is_attribute(frame[group]):
+            said = f"column {group.removeprefix(GROUP)} has few values and is no group of images; it is not compared"
+            values = frame[group].drop_nulls().unique().sort().head(MAX_SAMPLES)
+            found.append(Finding(Level.NOTE, "group-is-attribute", said, samples=tuple(values)))
+            frame = frame.drop(group)
     return frame, came if "patient" in frame.columns else "", found

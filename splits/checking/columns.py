@@ -24,7 +24,7 @@ WORD = re.compile(r"[a-z][a-z-]{2,}")
 
 @dataclass(frozen=True)
 class Patients:
-    """The column as it can be used (null where a value is no patient), and what was seen; ``usable`` False: not at all."""
+    """The column as it can be used (null where a value is no patient) and what was seen; not ``usable``: not at all."""
 
     column: pl.Series
     usable: bool
@@ -45,8 +45,11 @@ def real_patients(frame: pl.DataFrame, shown: str) -> Patients:
     if fake.height:
         text = fake["patient"].head(MAX_SAMPLES).to_list()
         affected = int(fake["rows"].sum())
-        said = f"column {shown}: {affected:,} of {rows:,} rows have a word for a patient ({_quoted(text)}); taken as unknown"
-        found.append(_warned("patient-is-a-word", said, affected, text, "Give each patient an id, and leave the cell empty where none is known."))  # fmt: skip
+        listed = ", ".join(repr(value) for value in text)
+        said = f"column {shown}: {affected:,} of {rows:,} rows have a word for a patient ({listed}); taken as unknown"
+        found.append(
+            _warned("patient-is-a-word", said, affected, text, "Leave the cell empty where no patient is known.")
+        )
         column = frame.select(
             pl.when(~pl.col("patient").is_in(fake["patient"].implode())).then(pl.col("patient"))
         ).to_series()
@@ -60,7 +63,7 @@ def real_patients(frame: pl.DataFrame, shown: str) -> Patients:
         said = f"column {shown} has one value throughout ({top!r}): it tells no patients apart"
         return Patients(column, False, (*found, _warned("patient-constant", said, kept, [top], OTHER_COLUMN)))
     if most >= max(LARGE_ROWS, LARGE_SHARE * kept) and most >= 10 * second:
-        said = f"column {shown}: {top!r} has {most:,} of {kept:,} rows, the next {second:,}: one patient, or all unknown ones?"
+        said = f"column {shown}: {top!r} has {most:,} of {kept:,} rows, the next {second:,}: one patient, or many?"
         found.append(_warned("patient-large", said, most, [top], "Give unknown patients no id (an empty cell)."))
     return _like_images(frame.with_columns(patient=column), shown, kept, distinct, found)
 
@@ -123,10 +126,6 @@ def _warned(code: str, title: str, count: int, samples: Sequence[str], mend: str
     return Finding(Level.WARNING, code, title, count=count, samples=tuple(samples), mend=mend)
 
 
-def _quoted(texts: Sequence[str]) -> str:
-    return ", ".join(repr(text) for text in texts)
-
-
 def is_attribute(column: pl.Series) -> bool:
     """Whether a group column has so few values that it describes images and groups none (left, right)."""
     filled = column.drop_nulls()
@@ -164,7 +163,9 @@ def labels_by_site(frame: pl.DataFrame, layout: Layout | None, shown: str) -> tu
     where = f"in {names[0]}{also}, " if names else ""
     rows = int(counts.filter(pl.col("part") == next(iter(said)))["rows"].sum())
     title = f"{where}{shown} tells the label: {next(iter(said.values()))}"
-    mend = "A model can learn the source in place of the disease: judge it inside each site, or take sites that have all classes."
+    mend = (
+        "A model can learn the source in place of the disease: judge it inside each site; take sites with all classes."
+    )
     weight = Level.NOTE if by_name else Level.WARNING
     return (Finding(weight, "label-is-site", title, names, rows, mend=mend),)
 
@@ -186,8 +187,8 @@ def _style(name: pl.Expr) -> pl.Expr:
 def _told(counts: pl.DataFrame, code: int, by_name: bool) -> str:
     """The labels that come from sites of their own in one split, in words; '' where none does.
 
-    A label is told by the site when each site of note has it in at least 99 % or at most 1 % of its rows, both occur, and
-    at least 99 % of its rows lie at the former.
+    A label is told by the site when each site of note has it in at least 99 % or at most 1 % of its rows, both
+    occur, and at least 99 % of its rows lie at the former.
     """
     table = counts.filter(pl.col("part") == code).pivot("label", index="site", values="rows").fill_null(0)
     if table.height < 2 or table.width < 3:
@@ -215,5 +216,6 @@ def _told(counts: pl.DataFrame, code: int, by_name: bool) -> str:
 
 
 def _holds(style: str, label: str) -> bool:
-    one, other = words.key(style.split("*")[0]), words.key(label)
-    return bool(one and other) and (one in other or other in one)
+    said = words.key(label)
+    pieces = [words.key(style.split("*")[0]), *WORD.findall(style)]
+    return any(piece in said or said in piece for piece in pieces if len(piece) > 1 and said)

@@ -9,8 +9,9 @@ from splits.attack import reverse_plain_digests
 from splits.checking import columns, conflicts
 from splits.checking.findings import MAX_SAMPLES, Finding, Level
 from splits.checking.keys import are_digests, keyed, repeated_in
-from splits.checking.overlap import BARE, CONTENT, NAME, NEAR, PATH, Comparison, group_level, overlap
+from splits.checking.overlap import overlap
 from splits.checking.parts import GROUP, Layout, Rows
+from splits.checking.wording import BARE, CONTENT, NAME, NEAR, PATH, Comparison, group_level
 
 Progress = Callable[[str, int, int], None]
 
@@ -40,13 +41,19 @@ def with_images(
     )
     states = {state: [name for name, s in zip(names, hashes.state, strict=True) if s == state] for state in range(4)}
     lost = set(located.missing) | set(located.ambiguous)
+    closed = [name for name in states[images.NO_FILE] if name not in lost]
     said = (
         (Level.WARNING, "images-missing", "listed images are not in the folder", located.missing),
-        (Level.WARNING, "images-ambiguous", "listed names fit several files; list them with their folders", located.ambiguous),
-        (Level.WARNING, "images-unreadable", "files can't be opened", [n for n in states[images.NO_FILE] if n not in lost]),
-        (Level.WARNING, "images-undecodable", "files are no image that Pillow reads: bytes compared, looks not", states[images.NO_IMAGE]),
-        (Level.NOTE, "images-blank", "images are blank (one grey throughout) and count as copies of nothing", states[images.BLANK]),
-    )  # fmt: skip
+        (Level.WARNING, "images-ambiguous", "names fit several files; list them with folders", located.ambiguous),
+        (Level.WARNING, "images-unreadable", "files can't be opened", closed),
+        (Level.WARNING, "images-undecodable", "files are no whole image: only bytes compared", states[images.NO_IMAGE]),
+        (
+            Level.NOTE,
+            "images-blank",
+            "images are blank (one grey) and count as copies of nothing",
+            states[images.BLANK],
+        ),
+    )
     found = [
         Finding(
             level, code, f"{len(some):,} of {len(names):,} {text}", count=len(some), samples=tuple(some[:MAX_SAMPLES])
@@ -63,16 +70,21 @@ def compare(rows: Rows, patient_from: str, site: str, told: Progress) -> tuple[t
     levels = _levels(frame)
     by_names = [level for level, _, _ in levels if level.by_name]
     collided_anywhere = False
+    nothing = pl.Series("seen", [False]).new_from_index(0, frame.height)
     for number, layout in enumerate(rows.layouts):
-        seen = pl.Series("seen", [False]).new_from_index(0, frame.height)
+        seen = nothing
         collided: frozenset[tuple[int, int]] = frozenset()
         for step, (level, key, shown) in enumerate(levels):
             told("comparing", number * len(levels) + step, len(levels) * len(rows.layouts))
             follows = collided if level.code == "patient-overlap" and patient_from == "names" else frozenset()
-            result = overlap(frame, layout, level, key, shown, seen=seen if level.by_name else None, collided=follows)
+            if level is CONTENT:  # what the names have told, the bytes tell again; but looks not what the bytes told
+                seen = nothing
+            told_once = level.by_name or level in (CONTENT, NEAR)
+            result = overlap(frame, layout, level, key, shown, seen=seen if told_once else None, collided=follows)
             found += result.findings
-            if level.by_name and result.rows is not None:
+            if told_once and result.rows is not None:
                 seen = seen | result.rows
+            if level.by_name:
                 collided |= result.collided
         collided_anywhere |= bool(collided)
     found += _conflicts(frame, rows.layouts, collided_anywhere)
@@ -150,7 +162,7 @@ def _reversible(frame: pl.DataFrame) -> list[Finding]:
         reversed_ids = reverse_plain_digests(frame[column].drop_nulls().unique(maintain_order=True))
         if reversed_ids:
             samples = tuple(f"{name[:12]}… = {text}" for name, text in list(reversed_ids.items())[:MAX_SAMPLES])
-            title = f"{len(reversed_ids):,} hashed {column} identifiers can be turned back: they are digests without a secret"
+            title = f"{len(reversed_ids):,} hashed {column} identifiers can be turned back: digests without a secret"
             mend = "Hash them anew under a secret salt: mvc split hash."
             found.append(
                 Finding(

@@ -3,7 +3,7 @@
 import polars as pl
 
 from splits.checking.findings import MAX_SAMPLES, Finding, Level
-from splits.checking.overlap import Comparison
+from splits.checking.wording import Comparison
 
 
 def repeated(rows: pl.DataFrame, whole: int) -> tuple[Finding, ...]:
@@ -11,7 +11,8 @@ def repeated(rows: pl.DataFrame, whole: int) -> tuple[Finding, ...]:
     if rows.height == whole:
         return ()
     count = whole - rows.height
-    title = f"{count:,} of {whole:,} rows repeat an image of the same split and label (boxes of one image, or one list twice?) and count once"
+    why = "boxes of one image, or one list twice?"
+    title = f"{count:,} of {whole:,} rows repeat an image of the same split and label ({why}) and count once"
     return (Finding(Level.NOTE, "rows-repeated", title, count=count, mend="List each image once."),)
 
 

@@ -1,4 +1,4 @@
-"""What a check of splits says: findings by weight, and the one verdict that the last line and the exit code come from."""
+"""What a check of splits says: findings by weight, and the one verdict that last line and exit code come from."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -129,12 +129,14 @@ def pattern_of(name: str) -> str:
         groups = re.compile(name).groups
     except re.error as error:
         raise SplitError(
-            f"--pattern {name!r} is neither a known pattern nor a regular expression ({error}); known: {', '.join(PATTERNS)}"
+            f"--pattern {name!r} is neither a known pattern nor a regular expression ({error}); "
+            f"known: {', '.join(PATTERNS)}"
         ) from None
     if groups != 1:
         known = ", ".join(PATTERNS)
         raise SplitError(
-            f"--pattern {name!r} has {groups} groups; it needs one, the patient, as in '^(\\d+)_'; known by name: {known}"
+            f"--pattern {name!r} has {groups} groups; it needs one, the patient, as in '^(\\d+)_'; "
+            f"known by name: {known}"
         )
     return name
 

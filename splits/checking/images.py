@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -191,7 +191,7 @@ def _number(code: Any) -> int:
 
 
 def near_groups(hashes: Hashes, distance: int = DISTANCE) -> NDArray[np.int64]:
-    """The group of near duplicates that each image is in, or -1: neither alone, blank nor unread.
+    """The group of near duplicates that each image is in (its own where it is alone), or -1: blank or unread.
 
     Two images are near when their 64-bit phash differs in at most ``distance`` bits and their dhash in at most
     ``distance`` + 4 bits; a group is what hangs together by such pairs. Raises SplitError for more than 20 million
@@ -199,7 +199,7 @@ def near_groups(hashes: Hashes, distance: int = DISTANCE) -> NDArray[np.int64]:
     """
     groups = np.full(len(hashes.state), -1, dtype=np.int64)
     read = np.flatnonzero(hashes.state == READ)
-    if len(read) < 2:
+    if not len(read):
         return groups
     both = np.stack([hashes.phash[read], hashes.dhash[read]], axis=1)
     codes, which = np.unique(both, axis=0, return_inverse=True)
@@ -210,9 +210,7 @@ def near_groups(hashes: Hashes, distance: int = DISTANCE) -> NDArray[np.int64]:
 
     graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(len(codes), len(codes)))
     _, component = connected_components(graph, directed=False)
-    group = component[which].astype(np.int64)
-    sizes = np.bincount(group)
-    groups[read] = np.where(sizes[group] > 1, group, -1)
+    groups[read] = component[which]
     return groups
 
 
@@ -226,10 +224,7 @@ def near_pairs(
     """
     count = len(phash)
     ends = np.linspace(0, BITS, distance + 2).astype(int)
-    pieces = [
-        (phash >> np.uint64(low)) & np.uint64((1 << int(high - low)) - 1)
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    pieces = [(phash >> np.uint64(low)) & np.uint64((1 << int(high - low)) - 1) for low, high in pairwise(ends)]
     work = sum(int((n * (n - 1) // 2).sum()) for n in (np.unique(piece, return_counts=True)[1] for piece in pieces))
     if work > count * (count - 1) // 2:
         pieces = [np.zeros(count, dtype=np.uint64)]
@@ -266,7 +261,7 @@ def _pairs_in(
 
 
 def columns_of(names: pl.Series, located: Located, hashes: Hashes, groups: NDArray[np.int64]) -> pl.DataFrame:
-    """image, hash (null = unknown), near (null = no near duplicate): blank images have neither."""
+    """image, hash and near (null = unknown): blank images have neither."""
     known = [
         digest if digest and state != BLANK else None for digest, state in zip(hashes.sha256, hashes.state, strict=True)
     ]

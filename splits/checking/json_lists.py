@@ -77,7 +77,7 @@ def _parsed(path: Path, encoding: str) -> Any:
         raise SplitError(f"{path} is no JSON ({str(error)[:120]})") from None
 
 
-def _splits(document: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], list[str]]:
+def _splits(document: Mapping[str, Any]) -> tuple[dict[str, list[Any]], list[str]]:
     """The splits of a dictionary, and its keys that are none."""
     lists = {str(name): value for name, value in document.items() if isinstance(value, list) and value}
     named = {name: value for name, value in lists.items() if words.kind_of(name)}
@@ -85,7 +85,7 @@ def _splits(document: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], list
     return chosen, [str(name) for name in document if str(name) not in chosen]
 
 
-def _runs(document: Any) -> list[tuple[str, dict[str, Sequence[Any]]]]:
+def _runs(document: Any) -> list[tuple[str, dict[str, list[Any]]]]:
     """A list, or a dictionary, of dictionaries of splits."""
     found: Iterator[tuple[str, Any]]
     if isinstance(document, list):

@@ -65,7 +65,7 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
             start = file.read(2)
             file.seek(0)
             source = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
-            raw = source.read(LOOKED_AT)  # type: ignore[attr-defined]
+            raw = source.read(LOOKED_AT)
     except (OSError, EOFError):
         return []  # read_table says what is wrong
     if raw[:4] in (b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0") or b"\x00" in raw:
@@ -117,11 +117,12 @@ def _by_blanks(text: pl.Series) -> tuple[pl.DataFrame | None, str]:
     """Lines of names with blanks inside: 'path', 'path label' or 'patient path label [source]'."""
     suffix = HAS_SUFFIX.removeprefix("(?i)").removesuffix("$")
     lines = pl.DataFrame({"line": text})
+    of_patient = rf"^(?P<patient>[^\s/\\]+)\s+(?P<image>.*{suffix})\s+(?P<label>\S+)(?:\s+(?P<site>\S+))?$"
     shapes = (
         ("path list", rf"(?i)^(?P<image>.*{suffix})$", 1.0),
-        ("patient, path, label by blanks", rf"(?i)^(?P<patient>[^\s/\\]+)\s+(?P<image>.*{suffix})\s+(?P<label>\S+)(?:\s+(?P<site>\S+))?$", 0.98),
+        ("patient, path, label by blanks", f"(?i){of_patient}", 0.98),
         ("path, label by blanks", rf"(?i)^(?P<image>.*{suffix})(?:\s+(?P<label>\S+))?(?:\s+(?P<more>.*))?$", 1.0),
-    )  # fmt: skip
+    )
     for form, shape, share in shapes:
         parts = lines.select(pl.col("line").str.extract_groups(shape)).unnest("line")
         found = parts["image"].is_not_null()

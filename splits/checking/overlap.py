@@ -1,69 +1,26 @@
 """What two splits share: names, names without marks, groups, contents; and what only looks shared."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from splits.checking import words
-from splits.checking.findings import MAX_SAMPLES, Finding, Level
+from splits.checking.findings import Finding
 from splits.checking.ids import as_path, stem
 from splits.checking.keys import hashed, mixed, shared
 from splits.checking.parts import Layout
+from splits.checking.wording import PATH, Comparison, Known, finding
 
+LOOKED_AT = 1_000  # keys whose text is looked up
 MOST_PAIRS = 6  # reported one by one; more are one finding
 FEW = 20  # shared names below which agreement by chance is not told from agreement
 PLAIN_NUMBER = r"^[A-Za-z_\- ]*\d{1,5}$"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One of the levels of comparison: its slug, what a key is called, and how to mend an overlap."""
-
-    code: str
-    noun: str
-    plural: str
-    mend: str
-    by_name: bool = False
-    one_image: bool = True
-
-
-PATH = Comparison(
-    "path-overlap", "image", "images", "Take the images out of one of the splits; split by patient, not by row.", True
-)
-NAME = Comparison(
-    "name-overlap", "file name", "file names", "Check whether these are the same images; keep each in one split.", True
-)
-BARE = Comparison(
-    "copy-overlap",
-    "name without marks",
-    "names without suffix and marks",
-    "One image under two suffixes, or an augmented copy: all versions belong to the split of the original.",
-    True,
-)
-CONTENT = Comparison(
-    "content-overlap", "image content", "image contents", "Keep one copy of each, or give all copies one split."
-)
-NEAR = Comparison(
-    "near-duplicates",
-    "near-duplicate image",
-    "near-duplicate images",
-    "Look at the pairs; keep one of each, or give all versions one split (--group with a cluster id).",
-)
-
-
-def group_level(column: str) -> Comparison:
-    """The level of a patient or group column of that name."""
-    patient = words.key(column) in words.PATIENT
-    noun = "patient" if patient else f"{column} value"
-    mend = f"Give all images of one {noun.removesuffix(' value')} the same split: mvc split make does."
-    return Comparison("patient-overlap" if patient else "group-overlap", noun, f"{noun}s", mend, one_image=False)
-
-
-@dataclass(frozen=True)
 class Overlap:
-    """What a level gave: findings, which rows have a key of several splits (None: none), pairs whose names only collide."""
+    """What a level gave: findings, rows whose key lies in several splits (or None), pairs where names collide."""
 
     findings: tuple[Finding, ...]
     rows: pl.Series | None
@@ -71,15 +28,6 @@ class Overlap:
 
 
 NOTHING = Overlap((), None, frozenset())
-
-
-@dataclass(frozen=True)
-class Known:
-    """Rows and distinct keys of each part, and distinct keys in all."""
-
-    rows: dict[int, int]
-    keys: dict[int, int]
-    whole: int
 
 
 def overlap(
@@ -94,8 +42,8 @@ def overlap(
 ) -> Overlap:
     """What the splits of ``layout`` share by column ``key`` (uint64, null = unknown), whose text is column ``shown``.
 
-    ``seen`` marks the rows that a level before has told of. ``collided`` are pairs of splits whose equal names were told
-    to be different images: what follows from names collides there too.
+    ``seen`` marks the rows that a level before has told of. ``collided`` are pairs of splits whose equal names were
+    told to be different images: what follows from names collides there too.
     """
     filled = pl.col(key).is_not_null() & pl.col(layout.part).is_not_null()
     lean = frame.select(key=pl.when(filled).then(key), part=layout.part, run=layout.run).drop_nulls("key")
@@ -107,9 +55,13 @@ def overlap(
     del lean, part
     in_run = pl.Series(mixed(frame[key].fill_null(0).to_numpy(), frame[layout.run].fill_null(0).to_numpy()))
     chosen = frame.select(filled).to_series() & in_run.is_in(pl.Series(common.keys).implode())
-    entries = _entries(frame, layout, in_run, chosen, shown, seen)
-    pairs = entries.join(entries, on="key", suffix="_2").filter(pl.col("part") < pl.col("part_2"))
-    pairs = pairs.filter(pl.col("new") | pl.col("new_2"))
+    entries = _entries(frame, layout, level, in_run, chosen, seen)
+    pairs = entries.join(entries.drop("run", strict=False), on="key", suffix="_2").filter(
+        pl.col("part") < pl.col("part_2")
+    )
+    del entries
+    if seen is not None:
+        pairs = pairs.filter(pl.col("new") | pl.col("new_2"))
     if not pairs.height:
         return Overlap((), chosen, frozenset())
     present = pairs.select("part", "part_2").unique().sort("part", "part_2").rows()
@@ -121,66 +73,99 @@ def overlap(
         chosen_parts = pl.DataFrame(present, schema={"part": pl.UInt16, "part_2": pl.UInt16}, orient="row")
         pairs = pairs.join(chosen_parts, on=["part", "part_2"], how="semi")
     together = len(present) > MOST_PAIRS
+    texts = _Texts(frame, layout, in_run, shown)
     for some in [present] if together else [[pair] for pair in present]:
         of = pairs if together else pairs.filter((pl.col("part") == some[0][0]) & (pl.col("part_2") == some[0][1]))
-        leaks, fooled = _sorted_out(of, level, all(pair in collided for pair in some))
+        leaks, fooled = _sorted_out(of, level, texts, all(pair in collided for pair in some))
         if fooled.height:
             collisions.update(some)
-            findings.append(_finding(fooled, known, layout, level, some, True))
+            findings.append(finding(fooled, texts.of(fooled), known, layout, level, some, why=_why(fooled, level)))
         if leaks.height:
-            findings.append(_finding(leaks, known, layout, level, some, False))
+            findings.append(finding(leaks, texts.of(leaks), known, layout, level, some))
     return Overlap(tuple(findings), chosen, frozenset(collisions))
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """What some of the keys are in the table: looked up for a thousand at most."""
+
+    frame: pl.DataFrame
+    layout: Layout
+    in_run: pl.Series
+    shown: str
+
+    def of(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """``shown`` and ``shown_2``: the text of a key in each of the two parts."""
+        some = pairs.sort("key").head(LOOKED_AT).select("key", "part", "part_2")
+        at = self.in_run.is_in(some["key"].implode()).arg_true()
+        found = self.frame.select(self.shown, self.layout.part)[at].with_columns(key=self.in_run.gather(at))
+        found = found.rename({self.shown: "shown", self.layout.part: "part"}).drop_nulls()
+        found = found.group_by("key", "part").agg(pl.col("shown").min())
+        second = found.rename({"part": "part_2", "shown": "shown_2"})
+        return some.join(found, on=["key", "part"]).join(second, on=["key", "part_2"]).select("shown", "shown_2")
+
+
 def _entries(
-    frame: pl.DataFrame, layout: Layout, in_run: pl.Series, chosen: pl.Series, shown: str, seen: pl.Series | None
+    frame: pl.DataFrame,
+    layout: Layout,
+    level: Comparison,
+    in_run: pl.Series,
+    chosen: pl.Series,
+    seen: pl.Series | None,
 ) -> pl.DataFrame:
-    """One row a key, run and part: how many rows, and the least and the greatest of label, content and site (hashed)."""
-    some = frame.select(
-        key=pl.lit(in_run),
-        part=pl.col(layout.part),
-        run=pl.col(layout.run),
-        shown=pl.col(shown),
-        new=pl.lit(True) if seen is None else ~pl.lit(seen),
-        **{
-            name: pl.col(name) if name in frame.columns else pl.lit(None, pl.String)
-            for name in ("label", "hash", "site")
-        },
-    ).filter(chosen)
-    ends = {
-        f"{name}_{end}": getattr(hashed(pl.col(name)), end)()
-        for name in ("label", "hash", "site")
-        for end in ("min", "max")
+    """One row a key and part: how many rows, and the least and the greatest of what can tell equal keys apart."""
+    apart = ("label", "hash") if level.by_name else ("site",)
+    if "question" in frame.columns:  # then a label answers the question and does not describe the image
+        apart = tuple(name for name in apart if name != "label")
+    wanted = [name for name in apart if name in frame.columns]
+    columns: dict[str, pl.Expr] = {
+        "key": pl.lit(in_run),
+        "part": pl.col(layout.part),
+        **{name: pl.col(name) for name in wanted},
     }
-    return some.group_by("key", "run", "part").agg(
-        rows=pl.len(), new=pl.col("new").any(), shown=pl.col("shown").first(), **ends
-    )
+    if layout.runs > 1:
+        columns["run"] = pl.col(layout.run)
+    if seen is not None:
+        columns["new"] = ~pl.lit(seen)
+    ends: dict[str, pl.Expr] = {
+        f"{name}_{end}": getattr(hashed(pl.col(name)), end)() for name in wanted for end in ("min", "max")
+    }
+    more: dict[str, pl.Expr] = {"run": pl.col("run").first()} if layout.runs > 1 else {}
+    if seen is not None:
+        more["new"] = pl.col("new").any()
+    return frame.select(**columns).filter(chosen).group_by("key", "part").agg(rows=pl.len(), **more, **ends)
 
 
 def _equal(name: str) -> pl.Expr:
     return (pl.col(f"{name}_min") == pl.col(f"{name}_min_2")) & (pl.col(f"{name}_max") == pl.col(f"{name}_max_2"))
 
 
-def _apart(name: str) -> pl.Expr:
+def _apart(pairs: pl.DataFrame, name: str) -> pl.Expr:
     """True where both sides are known and share no value (as far as the ends tell), null where one is unknown."""
+    if f"{name}_min" not in pairs.columns:
+        return pl.lit(None, pl.Boolean)
     lower = pl.col(f"{name}_max") < pl.col(f"{name}_min_2")
     return lower | (pl.col(f"{name}_max_2") < pl.col(f"{name}_min"))
 
 
-def _sorted_out(pairs: pl.DataFrame, level: Comparison, followed: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _sorted_out(
+    pairs: pl.DataFrame, level: Comparison, texts: _Texts, followed: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The keys that are shared, and those that only have the same name."""
     nothing = pairs.clear()
     if level.by_name:
-        pairs = pairs.with_columns(content=_apart("hash"))
+        pairs = pairs.with_columns(content=_apart(pairs, "hash"))
         different, unknown = pairs.filter(pl.col("content")), pairs.filter(pl.col("content").is_null())
         same = pairs.filter(~pl.col("content"))
-        if unknown.height and (_labels_tell_apart(unknown) or (level is not PATH and _two_numberings(unknown))):
+        if unknown.height and (
+            _labels_tell_apart(unknown) or (level is not PATH and _two_numberings(texts.of(unknown)))
+        ):
             return same, pl.concat([different, unknown])
         return pl.concat([same, unknown]), different
     if followed:
         return nothing, pairs
-    sites = pairs.select(_apart("site")).to_series()
-    if len(sites) and sites.null_count() == 0 and sites.all() and pairs["shown"].str.contains(PLAIN_NUMBER).all():
+    elsewhere = "site_min" in pairs.columns and bool(pairs.select(_apart(pairs, "site").fill_null(False).all()).item())
+    if elsewhere and bool(texts.of(pairs)["shown"].str.contains(PLAIN_NUMBER).all()):
         return nothing, pairs  # patient 7 of two hospitals
     return pairs, nothing
 
@@ -198,6 +183,8 @@ def _two_numberings(pairs: pl.DataFrame) -> bool:
 
 def _labels_tell_apart(pairs: pl.DataFrame) -> bool:
     """Whether the labels of equal names differ in most, or agree no better than by chance: two numberings."""
+    if "label_min" not in pairs.columns:
+        return False
     known = pairs.filter(pl.col("label_min").is_not_null() & pl.col("label_min_2").is_not_null())
     if not known.height:
         return False
@@ -211,90 +198,14 @@ def _labels_tell_apart(pairs: pl.DataFrame) -> bool:
     return known.height >= FEW and chance < 1 and (agreed - chance) / (1 - chance) < 0.3
 
 
-def _finding(
-    pairs: pl.DataFrame,
-    known: Known,
-    layout: Layout,
-    level: Comparison,
-    some: Sequence[tuple[int, int]],
-    collision: bool,
-) -> Finding:
-    count = pairs["key"].n_unique()
-    shown = _samples(pairs, both=level is not PATH and level.one_image)
-    weight, share = Level.COLLISION if collision else Level.LEAK, None
-    if len(some) > 1:
-        names = tuple(layout.names[code] for code in sorted({code for pair in some for code in pair}))
-        title = _of_many(pairs, known.whole, layout, level, len(names), count)
-    else:
-        names = (layout.names[some[0][0]], layout.names[some[0][1]])
-        title, share = _of_pair(pairs, known, layout, level, some[0], count)
-        if _both_train(layout, *some[0]):
-            weight = Level.COLLISION if collision else Level.WARNING
-            title += "; both are for training"
-    code, mend = level.code, level.mend
-    if collision:
-        code = f"{code.removesuffix('-overlap')}-collision"
-        title += _why(pairs, level)
-        mend = "Look at some, or give --images DIR or a content_hash column; nothing to mend where the images differ."
-    return Finding(weight, code, title, names, count, share, tuple(shown), mend)
-
-
-def _samples(pairs: pl.DataFrame, both: bool) -> list[str]:
-    """Some of the keys as they are written; ``both``: as each of the two splits writes them."""
-    text = pl.col("shown")
-    if both:
-        text = pl.when(text == pl.col("shown_2")).then(text).otherwise(text + " ~ " + pl.col("shown_2"))
-    return pairs.select(text.alias("shown"))["shown"].drop_nulls().unique().sort().head(MAX_SAMPLES).to_list()
-
-
-def _of_many(pairs: pl.DataFrame, whole: int, layout: Layout, level: Comparison, parts: int, count: int) -> str:
-    noun = level.noun if whole == 1 else level.plural
-    runs = f", inside {pairs['run'].n_unique()} of {layout.runs} runs" if layout.runs > 1 else ""
-    return f"{count:,} of {whole:,} {noun} {'is' if count == 1 else 'are'} in more than one of {parts} parts of {layout.title}{runs}"
-
-
-def _of_pair(
-    pairs: pl.DataFrame, known: Known, layout: Layout, level: Comparison, pair: tuple[int, int], count: int
-) -> tuple[str, float]:
-    """The sentence on two splits, and the share of the evaluated one's images that are concerned."""
-    rank = {code: words.RANK.index(layout.kinds[code]) for code in pair}
-    judged = max(pair, key=lambda code: (rank[code], -known.rows[code]))
-    other = pair[0] if judged == pair[1] else pair[1]
-    rows, keys = known.rows[judged], known.keys[judged]
-    touched = int(pairs["rows" if judged == pair[0] else "rows_2"].sum())
-    of_images = "" if level.one_image and touched == count else f", {touched:,} of {rows:,} rows"
-    runs = f" (in {pairs['run'].n_unique()} of {layout.runs} runs)" if layout.runs > 1 else ""
-    subject = f"{count:,} of {keys:,} {level.noun if keys == 1 else level.plural} of {layout.names[judged]}"
-    verb = "is" if count == 1 else "are"
-    return (
-        f"{subject} {verb} in {layout.names[other]} too{runs}{of_images} ({_percent(touched / rows)})",
-        touched / rows,
-    )
-
-
-def _percent(share: float) -> str:
-    return (
-        f"{100 * share:.0f} %"
-        if share >= 0.095 or share == 0
-        else f"{100 * share:.1f} %"
-        if share >= 0.001
-        else "< 0.1 %"
-    )
-
-
-def _both_train(layout: Layout, a: int, b: int) -> bool:
-    """Two training lists may share images: of two data sets, or train_0 and train_1 of one."""
-    return layout.kinds[a] == layout.kinds[b] == words.TRAIN
-
-
 def _why(pairs: pl.DataFrame, level: Comparison) -> str:
     if not level.by_name:
         return "; the same numbers may stand for different ones"
-    differ = pairs.select(_apart("hash").sum()).item()
+    differ = pairs.select(_apart(pairs, "hash").sum()).item()
     if differ and differ == pairs.height:
         return "; but their contents differ: other images under the same names"
-    known = pairs.filter(pl.col("label_min").is_not_null() & pl.col("label_min_2").is_not_null())
     if not _labels_tell_apart(pairs):
         return "; but they are short numbers in folders of their own: other images under the same names?"
+    known = pairs.filter(pl.col("label_min").is_not_null() & pl.col("label_min_2").is_not_null())
     equal = int(known.select(_equal("label").sum()).item() or 0)
     return f"; but {equal} of {known.height} have the same label: other images under the same names?"

@@ -147,7 +147,7 @@ def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tupl
     stems = [listing.name or _stem(listing) for listing in listings]
     if len(set(stems)) < len(stems):
         stems = [listing.name or str(listing.path) for listing in listings]
-    names, runs = stems, [None] * len(listings)
+    names, runs = stems, list[str | None]([None] * len(listings))
     has_own = [split is not None or bool(role.fold) for split, role in zip(own, roles, strict=True)]
     numbered = _runs_by_name([listing.path.name for listing in listings]) if len(listings) > 1 else None
     several_kinds = False
@@ -166,7 +166,7 @@ def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tupl
         if all(kinds) and len(set(kinds)) == len(kinds):
             names = [kinds[i] if i in unnamed else stems[i] for i in range(len(stems))]
     result = []
-    for listing, role, split, name, run in zip(listings, roles, own, names, runs, strict=True):
+    for listing, role, split, name, run_of in zip(listings, roles, own, names, runs, strict=True):
         height = listing.frame.height
         called = split
         if len(listings) > 1 and name:
@@ -177,11 +177,11 @@ def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tupl
         in_run = (
             listing.frame[role.run] if role.run else pl.Series("run", [None], dtype=pl.String).new_from_index(0, height)
         )
-        if run is not None:
+        if run_of is not None:
             in_run = (
-                pl.Series("run", [run], dtype=pl.String).new_from_index(0, height)
+                pl.Series("run", [run_of], dtype=pl.String).new_from_index(0, height)
                 if not role.run
-                else _joined(run, in_run)
+                else _joined(run_of, in_run)
             )
         result.append((called, in_run))
     return result

@@ -1,7 +1,7 @@
 """Which column of a listing holds images, patients, labels, sites, splits: told by name and by content."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -53,12 +53,13 @@ class Roles:
 
     def shown(self) -> dict[str, str]:
         """Role -> column, for people."""
-        many = lambda names: ", ".join(names) if len(names) <= 4 else f"{names[0]}, {names[1]} … ({len(names)} columns)"  # noqa: E731
-        parts = {
-            name: getattr(self, name)
-            for name in ("image", "patient", "group", "label", "site", "split", "fold", "run", "hash")
-        }
-        return {name: many(part) if isinstance(part, tuple) else part for name, part in parts.items() if part}
+        names = ("image", "patient", "group", "label", "site", "split", "fold", "run", "hash")
+        parts = {name: getattr(self, name) for name in names}
+        return {name: _listed(part) if isinstance(part, tuple) else part for name, part in parts.items() if part}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]}, {names[1]} … ({len(names)} columns)"
 
 
 def find_roles(listing: Listing, chosen: Chosen, *, alone: bool = True) -> Roles:
@@ -68,9 +69,7 @@ def find_roles(listing: Listing, chosen: Chosen, *, alone: bool = True) -> Roles
     """
     frame = listing.frame
     _named_exist(listing, chosen, alone)
-    given = _given(frame, chosen)
-    roles = Roles(split=listing.split, run=listing.run)
-    roles = replace(roles, **{name: value for name, value in given.items() if value})
+    roles = _given(frame, chosen, Roles(split=listing.split, run=listing.run))
     taken = {*roles.fold, *roles.group, *roles.label, roles.image, roles.patient, roles.site, roles.split, roles.run}
     free = [column for column in frame.columns if column not in taken]
     head = frame.head(SAMPLE)
@@ -115,16 +114,27 @@ def _named_exist(listing: Listing, chosen: Chosen, alone: bool) -> None:
     )
 
 
-def _given(frame: pl.DataFrame, chosen: Chosen) -> dict[str, str | tuple[str, ...]]:
+def _given(frame: pl.DataFrame, chosen: Chosen, roles: Roles) -> Roles:
+    """``roles`` with the columns that the user named and this table has."""
     there = set(frame.columns)
-    found: dict[str, str | tuple[str, ...]] = {}
-    for name in ("image", "patient", "site", "split", "run"):
-        column = getattr(chosen, name)
-        if column in there:
-            found[name] = column
-    for name in ("group", "label", "fold"):
-        found[name] = tuple(column for column in getattr(chosen, name) if column in there)
-    return found
+
+    def one(name: str | None, otherwise: str) -> str:
+        return name if name is not None and name in there else otherwise
+
+    def several(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in there)
+
+    return replace(
+        roles,
+        image=one(chosen.image, ""),
+        patient=one(chosen.patient, ""),
+        site=one(chosen.site, ""),
+        split=one(chosen.split, roles.split),
+        run=one(chosen.run, roles.run),
+        group=several(chosen.group),
+        label=several(chosen.label),
+        fold=several(chosen.fold),
+    )
 
 
 def _first(columns: Sequence[str], wanted: Sequence[str]) -> str:
@@ -190,7 +200,7 @@ def _run_column(head: pl.DataFrame, free: Sequence[str]) -> str:
 
 def _is_image(column: pl.Series) -> float:
     filled = column.drop_nulls()
-    return 0.0 if not len(filled) else float(filled.str.contains(HAS_SUFFIX).mean() or 0.0)
+    return int(filled.str.contains(HAS_SUFFIX).sum()) / len(filled) if len(filled) else 0.0
 
 
 def _image_column(head: pl.DataFrame, free: Sequence[str]) -> str:
@@ -235,8 +245,12 @@ def _site_column(frame: pl.DataFrame, free: Sequence[str]) -> str:
 def _of_bare(listing: Listing, roles: Roles, free: Sequence[str], head: pl.DataFrame) -> Roles:
     """Roles in a file without header: by the names that the form gave, else by content."""
     frame = listing.frame
-    known: Mapping[str, str] = {name: name for name in ("image", "patient", "site") if name in free}
-    roles = replace(roles, **{k: v for k, v in known.items() if not getattr(roles, k)})
+    roles = replace(
+        roles,
+        image=roles.image or ("image" if "image" in free else ""),
+        patient=roles.patient or ("patient" if "patient" in free else ""),
+        site=roles.site or ("site" if "site" in free else ""),
+    )
     if "label" in free and not roles.label:
         roles = replace(roles, label=("label",))
     free = [c for c in free if c not in (roles.image, roles.patient, roles.site, *roles.label)]

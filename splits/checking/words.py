@@ -26,8 +26,8 @@ LABEL = (
 )  # fmt: skip
 SITE = (
     "site", "siteid", "center", "centre", "centerid", "hospital", "hospitalid", "institution", "institute", "source",
-    "dataset", "cohort", "department", "ophthalmologicdepartment", "tissuesourcesite", "tss", "lab", "country", "clinic",
-    "datasource", "origin",
+    "dataset", "cohort", "department", "ophthalmologicdepartment", "tissuesourcesite", "tss", "lab", "country",
+    "clinic", "datasource", "origin",
 )  # fmt: skip
 SPLIT = (
     "split", "splits", "set", "subset", "partition", "phase", "datasetsplit", "usage", "datasplit", "traintest",
@@ -60,13 +60,15 @@ NO_SPLIT = frozenset(
 )
 NO_VALUE = frozenset(
     {"unknown", "nan", "none", "null", "na", "n/a", "#n/a", "?", "-", "--", ".", "-1", "-1.0", "missing", "unavailable",
-     "anonymous", "anonymized", "anonymised", "anon", "undefined", "not available", "not provided", "unspecified", "tbd", "xxx"}
+     "anonymous", "anonymized", "anonymised", "anon", "undefined", "not available", "not provided", "unspecified",
+     "tbd", "xxx"}
 )  # fmt: skip
 # Words that are no patient: they name a diagnosis, or what the column is about.
 NO_PATIENT = frozenset(
-    {"covid", "covid-19", "covid19", "normal", "pneumonia", "positive", "negative", "benign", "malignant", "tumor", "tumour",
-     "healthy", "control", "abnormal", "cancer", "disease", "image", "img", "patient", "patients", "subject", "train",
-     "test", "val", "case", "mri", "ct", "xray", "x-ray", "person", "virus", "bacteria", "sars", "mers", "ards"}
+    {"covid", "covid-19", "covid19", "normal", "pneumonia", "positive", "negative", "benign", "malignant", "tumor",
+     "tumour", "healthy", "control", "abnormal", "cancer", "disease", "image", "img", "patient", "patients", "subject",
+     "train", "test", "val", "case", "mri", "ct", "xray", "x-ray", "person", "virus", "bacteria", "sars", "mers",
+     "ards"}
 )  # fmt: skip
 
 

@@ -73,6 +73,7 @@ for name, digest in (
     ("sha1_of_a_number", hashlib.sha1(b"999999").hexdigest()),
     ("sha256_of_a_number", hashlib.sha256(b"0").hexdigest()),
     ("sha256_of_a_padded_number", hashlib.sha256(b"000123").hexdigest()),
+    ("sha256_of_a_file_name", hashlib.sha256(b"10_left").hexdigest()),
 ):
 
     def hashed(draft: Draft, digest: str = digest) -> None:
