@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SALT_BYTES = 32
 BLOCK = 64  # bytes of a block of SHA-256
 CHUNK = 250_000  # identifiers hashed at once
+DIGEST = 32  # bytes
 SHORTEST_SALT = 16  # bytes: a 128-bit key can't be guessed; a shorter one is refused
 
 
@@ -64,13 +65,13 @@ def hash_column(salt: bytes, namespace: str, identifiers: "pl.Series") -> "pl.Se
 def digests(salt: bytes, namespace: str, identifiers: "pl.Series") -> NDArray[np.uint8]:
     """(n, 32): the bytes of :func:`hash_identifier` of each text of a column without nulls; same errors."""
     keyed = _keyed(salt, namespace)
-    found = np.empty((len(identifiers), 32), dtype=np.uint8)
+    found = np.empty((len(identifiers), DIGEST), dtype=np.uint8)
     for start in range(0, len(identifiers), CHUNK):
         texts = identifiers[start : start + CHUNK].to_list()
         if not all(texts):
             raise ValueError("an identifier is empty; every image and patient needs one before it is hashed")
-        hashed = b"".join([keyed(text.encode()) for text in texts])
-        found[start : start + CHUNK] = np.frombuffer(hashed, dtype=np.uint8).reshape(-1, 32)
+        joined = b"".join([keyed(text.encode()) for text in texts])
+        found[start : start + CHUNK] = np.frombuffer(joined, dtype=np.uint8).reshape(-1, DIGEST)
     return found
 
 

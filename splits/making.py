@@ -1,5 +1,6 @@
 """Make the splits of a data set: units, draw, counts, few-shot draws (step 1)."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     notes, frame = list(gathered.images.notes), gathered.images.frame
     _known_sites(frame, plan)
     progress("finding patients")
-    groups = [name for name in frame.columns if name.startswith("group_")]
+    groups = _numbered(frame, "group")
     outside = frame["site"].is_in(plan.external).to_numpy()
     patients, units = _units(frame, plan, groups, check=not (plan.ids_as_written or plan.dataset or plan.recipe))
     keep = _apart(frame["site"], outside, units, plan, notes)
@@ -69,7 +70,7 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     progress("drawing the splits")
     everything = counted_labels(frame, units, len(gathered.classes), gathered.kind)
     dealt, labels = _of_rows(inside, units, everything)
-    levels = [coded(frame[name]).codes for name in frame.columns if name.startswith("stratify_")]
+    levels = [coded(frame[name]).codes for name in _numbered(frame, "stratify")]
     split = np.full(frame.height, EXTERNAL)
     split[inside] = draw(dealt, labels, plan.proportions, plan.seed, [level[inside] for level in levels])
     progress("counting")
@@ -93,7 +94,7 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         pool = frame.select("image", "split", "label", unit=pl.Series(units))
         shots, said = few_shot(pool, plan.shots, plan.shot_seeds, by_image=plan.shots_by_image)
         notes += said
-    named = tuple(name for name in frame.columns if name == "label" or name.startswith("label_"))
+    named = ("label",) if "label" in frame.columns else tuple(_numbered(frame, "label"))
     return Split(
         frame.select("image", "site", *named, *gathered.subgroups, "split", *(["fold"] if plan.folds else [])),
         patients,
@@ -106,6 +107,11 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         round(frame.height / len(sizes), 4),
         tuple(notes),
     )
+
+
+def _numbered(frame: pl.DataFrame, name: str) -> list[str]:
+    """The columns called ``name``_0 ..., and none of a subgroup called group_of_age."""
+    return [column for column in frame.columns if re.fullmatch(rf"{name}_\d+", column)]
 
 
 def _of_rows(

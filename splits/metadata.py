@@ -1,5 +1,7 @@
 """Turn a metadata table of any columns into images with patient, label, site: what the draw needs, nothing guessed."""
 
+import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +22,8 @@ IMAGE_NAMES = (
     "file_name", "file", "path", "filepath", "file_path", "image_path", "img", "isic_id",
 )  # fmt: skip
 MAX_CLASSES = 200
+MAX_LEVELS = 200  # of a subgroup: more is a number or a name
+MAX_TEXT = 200  # characters of what is published as text
 NO_SITE = "unstated"
 
 
@@ -69,6 +73,8 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
     label unless they are to be dropped.
     """
     frame, path = table.frame, table.path
+    if not columns.labels:
+        raise SplitError(f"{path}: no column is named for the labels")
     if frame.height == 0:
         raise SplitError(f"{path} has a header and no row")
     image = columns.image or image_column(
@@ -89,16 +95,19 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
     picked |= {f"label_{index}": pl.col(name) for index, name in enumerate(columns.labels)}
     picked |= {f"group_{index}": pl.col(name) for index, name in enumerate(columns.groups)}
     picked |= {f"stratify_{index}": pl.col(name) for index, name in enumerate(columns.stratify)}
-    picked |= {name: pl.col(name) for name in _subgroups(frame, columns.subgroups)}
+    picked |= {name: pl.col(name) for name in _subgroups(frame, columns.subgroups, set(named) - {columns.site})}
     slashes = int(frame[image].str.contains("\\", literal=True).sum())
     if slashes:
         notes.append(f"{slashes} image names hold a backslash; it is taken as / (the same name on every system)")
     rows = frame.select(**picked)
     _no_blanks(rows, {"image": image, "patient": columns.patient, "site": columns.site}, str(path))
+    if columns.site:
+        _publishable(rows["site"], columns.site)
     rows, merged = _one_row_an_image(rows)
     if merged:
         notes.append(f"{merged} rows repeat an image with the same content; each image is kept once")
     rows, kind, classes, said = _labels(rows, columns, reading)
+    _class_names(classes)
     return Gathered(
         Images(rows, (*notes, *said), reading.unit, reading.unavailable), kind, classes, image, columns.subgroups
     )
@@ -113,13 +122,33 @@ def image_column(frame: pl.DataFrame, taken: Collection[str | None], path: str) 
     raise SplitError(f"{path}: which column holds the images? {why}; say --image COLUMN")
 
 
-def _subgroups(frame: pl.DataFrame, names: Sequence[str]) -> Sequence[str]:
+def _subgroups(frame: pl.DataFrame, names: Sequence[str], hidden: Collection[str | None]) -> Sequence[str]:
+    """``names``, where each can be published; ``hidden`` are the columns of images, patients, groups and labels."""
     for name in names:
-        levels = frame[name].drop_nulls().unique().head(200).to_list()
-        why = no_subgroup(name, levels)
+        values = frame[name].drop_nulls().unique()
+        why = no_subgroup(name, values.sort().head(MAX_LEVELS).to_list())
+        if name in hidden:
+            why = "subgroups are published as they are, and it holds the images, patients, groups or labels"
+        elif name in ("image", "patient") or re.fullmatch(r"(group|stratify)_\d+", name):
+            why = "this name is used for something else here; rename it in the table"
+        elif sum(other.casefold() == name.casefold() for other in names) > 1:
+            why = "it is named twice (case makes no difference)"
+        elif len(values) > MAX_LEVELS:
+            why = f"it holds {len(values)} different values; write bands of a number, or fewer levels"
         if why:
             raise SplitError(f"column {name!r} can't be a subgroup: {why}")
+        _publishable(values, name)
     return names
+
+
+def _publishable(values: pl.Series, column: str) -> None:
+    """SplitError where a text of ``values`` can't stand in a split file."""
+    for value in values.drop_nulls().unique().sort().to_list():
+        if len(value) > MAX_TEXT or not value.isprintable():
+            raise SplitError(
+                f"column {column!r} holds {plain(value, 60)!r}; what is published has at most {MAX_TEXT} characters "
+                "and no line break or control character"
+            )
 
 
 def _no_blanks(rows: pl.DataFrame, columns: dict[str, str | None], path: str) -> None:
@@ -166,17 +195,22 @@ def _labels(
         return _findings_in_one(rows, columns, reading)
     notes: list[str] = []
     column = columns.labels[0]
-    missing = tuple(token for token in NO_LABEL if token not in {name.casefold() for name in reading.classes})
-    text = pl.col("label_0")
-    rows = rows.with_columns(
-        pl.when(text.str.to_lowercase().is_in(missing)).then(None).otherwise(text).alias("label_0")
-    )
+    rows = _without_tokens(rows, reading)
     values = rows["label_0"].drop_nulls().unique().sort().to_list()
     rows = unlabelled(rows, rows["label_0"].is_null(), f"column {column!r}", reading.drop_unlabelled, notes)
     places, classes, said = _classes(values, column, reading.classes)
     label = pl.col("label_0").replace_strict(places, default=None, return_dtype=pl.Int64).alias("label")
     kind: Kind = "binary" if len(classes) == 2 else "multiclass"
     return rows.with_columns(label).drop("label_0"), kind, classes, [*notes, *said]
+
+
+def _without_tokens(rows: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Cells that say that there is no label are null, unless a class is called so."""
+    missing = tuple(token for token in NO_LABEL if token not in {name.casefold() for name in reading.classes})
+    text = pl.col("label_0")
+    return rows.with_columns(
+        pl.when(text.str.to_lowercase().is_in(missing)).then(None).otherwise(text).alias("label_0")
+    )
 
 
 def unlabelled(rows: pl.DataFrame, without: pl.Series, where: str, drop: bool, notes: list[str]) -> pl.DataFrame:
@@ -201,12 +235,19 @@ def _classes(
     numbers = {value: _whole(value) for value in values}
     whole = all(number is not None for number in numbers.values())
     if named:
+        by_number = {_whole(name): index for index, name in enumerate(named)}
         if set(values) <= set(named):
             places = {name: index for index, name in enumerate(named)}
-        elif whole and all(0 <= (numbers[value] or 0) < len(named) for value in values):
-            places = {value: numbers[value] or 0 for value in values}
+        elif None not in by_number:  # classes called 1, 2, 3 and cells of 1.0: the same numbers
+            places = {value: by_number[number] for value, number in numbers.items() if number in by_number}
+        elif set(by_number) == {None} and whole:  # names in the order of the numbers
+            places = {
+                value: number for value, number in numbers.items() if number is not None and 0 <= number < len(named)
+            }
         else:
-            wrong = [value for value in values if value not in named]
+            places = {name: index for index, name in enumerate(named)}
+        wrong = [value for value in values if value not in places]
+        if wrong:
             raise SplitError(
                 f"column {column!r} holds {plain(wrong[0], 60)!r}, which is not among --classes {', '.join(named)}; "
                 "name every class in its order, or mend the rows"
@@ -231,6 +272,25 @@ def _classes(
     places = {value: index for index, value in enumerate(values)}
     order = ", ".join(f"{index} {plain(value, 40)}" for value, index in places.items())
     return places, tuple(values), [f"class order is alphabetical ({order}); --classes sets another"]
+
+
+def _class_names(names: Sequence[str]) -> None:
+    """SplitError for names that a task can't have: two alike, or none at all."""
+    if len(names) < 2:
+        raise SplitError(f"one class only ({plain(names[0], 60)!r}); there is nothing to classify")
+    seen: dict[str, str] = {}
+    for name in names:
+        if not name or len(name) > MAX_TEXT or not name.isprintable():
+            raise SplitError(
+                f"a class is called {plain(name, 60)!r}; a name has 1 to {MAX_TEXT} characters, no control character"
+            )
+        form = unicodedata.normalize("NFC", name).casefold()
+        if form in seen:
+            raise SplitError(
+                f"classes {plain(seen[form], 60)!r} and {plain(name, 60)!r} are one name but for case or the form of a "
+                "letter; write one spelling"
+            )
+        seen[form] = name
 
 
 def _whole(value: str) -> int | None:
@@ -273,6 +333,7 @@ def _findings_in_one(
     """Findings of an image in one cell, parted by the separator; a value that names no finding means none."""
     notes: list[str] = []
     column, mark = columns.labels[0], columns.separator or "|"
+    rows = _without_tokens(rows, reading)
     rows = unlabelled(rows, rows["label_0"].is_null(), f"column {column!r}", reading.drop_unlabelled, notes)
     cells = rows["label_0"].str.split(mark).list.eval(pl.element().str.strip_chars())
     values = cells.explode().drop_nulls().unique().sort().to_list()

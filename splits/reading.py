@@ -6,9 +6,11 @@ import difflib
 import gzip
 import hashlib
 import io
+import re
+import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ SEPARATORS = (",", "\t", ";", "|")
 LOOKED_AT = 1 << 16  # bytes of a file from which its separator is told
 GZIP, PARQUET, SHEETS = b"\x1f\x8b", b"PAR1", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+BLANK_LINES = re.compile(rb"(?: *[\r\n])*")
+BLOCK = 1 << 24  # bytes that are parsed at once
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, sepa
     text = _utf8(path, raw, encoding)
     mark = separator or _separator(text)
     names = _names(path, text, mark, header)
-    return Table(_tidy(path, _csv(path, text, mark, names, header), names), path, digest)
+    frame = _tidy(path, _csv(path, text, mark, names, header), names)
+    return Table(frame, path, digest, tuple(_line_breaks(frame)) if b'"' in text else ())
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
@@ -87,10 +92,11 @@ def _listed(names: Sequence[str]) -> str:
 def digest_of_file(path: Path) -> str:
     """SHA-256 of the bytes of ``path``, in hex."""
     try:
+        _no_pipe(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise SplitError(f"{path} can't be read ({error.strerror})") from None
+        raise _unreadable(path, error) from None
 
 
 def _content(path: Path) -> tuple[bytes, str]:
@@ -107,44 +113,70 @@ def _content(path: Path) -> tuple[bytes, str]:
 
 def _read(path: Path) -> tuple[bytes, str]:
     try:
+        _no_pipe(path)
         raw = path.read_bytes()
-    except FileNotFoundError:
-        raise SplitError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise SplitError(f"{path} is a folder; name the file") from None
     except OSError as error:
-        raise SplitError(f"{path} can't be read ({error.strerror})") from None
+        raise _unreadable(path, error) from None
     return raw, hashlib.sha256(raw).hexdigest()
 
 
+def _no_pipe(path: Path) -> None:
+    """A pipe would be waited for, and can be read once only: content and digest need two readings."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SplitError(f"{path} is a pipe or device; save the table as a file")
+
+
+def _unreadable(path: Path, error: OSError) -> SplitError:
+    if isinstance(error, FileNotFoundError):
+        return SplitError(f"{path}: no such file")
+    if isinstance(error, IsADirectoryError):
+        return SplitError(f"{path} is a folder; name the file")
+    return SplitError(f"{path} can't be read ({error.strerror})")
+
+
 def _utf8(path: Path, raw: bytes, encoding: str) -> bytes:
-    """The text as UTF-8 without byte order mark."""
+    """The text as UTF-8 without byte order mark and blank lines before it."""
+    unknown = f"{encoding!r} is no text encoding; try utf-8, latin-1, cp1252 or utf-16"
     try:
         codec = codecs.lookup(encoding).name
-    except LookupError:
-        raise SplitError(f"{encoding!r} is no text encoding; try utf-8, latin-1, cp1252 or utf-16") from None
-    if raw[:2] in UTF16 and not codec.startswith("utf-16"):
-        raise SplitError(f"{path} is UTF-16 text; save it as UTF-8, or say --encoding utf-16")
+    except (LookupError, ValueError):
+        raise SplitError(unknown) from None
+    wide = "utf-32" if raw[:4] == codecs.BOM_UTF32_LE else "utf-16"
+    if raw[:2] in UTF16 and not codec.startswith(wide):
+        raise SplitError(f"{path} is {wide.upper()} text; save it as UTF-8, or say --encoding {wide}")
     raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         decoded = "" if codec == "utf-8" and raw.isascii() else raw.decode(encoding)
-        text = raw if codec in ("utf-8", "ascii") else decoded.encode()
+        text = raw if codec in ("utf-8", "ascii") else decoded.removeprefix("\ufeff").encode()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise SplitError(
             f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; "
             "save the file as UTF-8, or say --encoding latin-1 (or cp1252), whichever shows its letters rightly"
         ) from None
+    except UnicodeError:
+        raise SplitError(f"{path} is not {encoding}; save the file as UTF-8") from None
+    except LookupError:  # a codec, but of bytes
+        raise SplitError(unknown) from None
     if b"\x00" in text:
         line = text.count(b"\n", 0, text.index(b"\x00")) + 1
-        raise SplitError(f"{path}, line {line}: a NUL character; this is no text table (CSV, TSV, Parquet or Excel)")
+        raise SplitError(
+            f"{path}, line {line}: a NUL character; this is no text table (CSV, TSV, Parquet or Excel), "
+            "unless it is UTF-16 (say --encoding utf-16-le or utf-16-be)"
+        )
+    blank = BLANK_LINES.match(text)
+    text = text[blank.end() :] if blank else text
+    if not text.strip():
+        raise SplitError(f"{path} is empty")
     return text if text.endswith(b"\n") else text + b"\n"
 
 
 def _first_rows(text: bytes, mark: str, count: int) -> list[list[str]]:
-    start = text[:LOOKED_AT].decode(errors="ignore")
-    if len(text) > LOOKED_AT and "\n" in start:
-        start = start[: start.rindex("\n") + 1]
+    end = text.rfind(b"\n", 0, LOOKED_AT)
+    if end < 0:
+        end = text.index(b"\n")  # there is one: after a header of thousands of columns, or lines that end in CR
+    start = text[: end + 1].decode(errors="ignore")
     rows = []
     try:
         for row in csv.reader(io.StringIO(start, newline=""), delimiter=mark, skipinitialspace=True):
@@ -185,10 +217,10 @@ def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> 
     from pyarrow import csv as arrow_csv
 
     keys = [str(index) for index in range(len(names))]
-    bad: list[tuple[int | None, int]] = []
+    bad: list[tuple[int | None, int, bool]] = []
 
     def skip(row: Any) -> str:
-        bad.append((row.number, row.actual_columns))
+        bad.append((row.number, row.actual_columns, "\n" in row.text))
         return "skip"
 
     def parsed(threads: bool) -> Any:
@@ -196,7 +228,7 @@ def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> 
         return arrow_csv.read_csv(
             pa.py_buffer(text),
             read_options=arrow_csv.ReadOptions(
-                column_names=keys, skip_rows_after_names=int(header), use_threads=threads, block_size=1 << 24
+                column_names=keys, skip_rows_after_names=int(header), use_threads=threads, block_size=BLOCK
             ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=mark, newlines_in_values=b'"' in text, invalid_row_handler=skip
@@ -213,18 +245,39 @@ def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> 
         if bad:
             table = parsed(threads=False)  # only one thread counts rows
     except pa.ArrowException as error:
-        raise SplitError(f"{path} can't be read as a table ({str(error).splitlines()[0][:200]})") from None
+        said = str(error).splitlines()[0][:200]
+        why = "a double quote is not closed, or a row is very long" if "straddling" in said else said
+        raise SplitError(f"{path} can't be read as a table ({why})") from None
     if bad:
-        number, width = bad[0]
+        number, width, several = bad[0]
         where = f", row {number}" if number is not None else ""
         more = f" ({len(bad)} such rows)" if len(bad) > 1 else ""
-        raise SplitError(
-            f"{path}{where}: {width} cells where the first row has {len(names)}{more}; "
-            f"put cells that hold {mark!r} in double quotes"
-        )
+        quoting = "close the double quote in it" if several else f"put cells that hold {mark!r} in double quotes"
+        cells = f"{width} cell{'s' if width > 1 else ''}"
+        raise SplitError(f"{path}{where}: {cells} where the first row has {len(names)}{more}; {quoting}")
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
+    if frame.height and _never_closed(text, frame[-1, -1]):
+        raise SplitError(f"{path}: the double quote that opens the last cell is not closed; close it, or take it out")
     return frame
+
+
+def _never_closed(text: bytes, last: str) -> bool:
+    """Whether the last cell was opened by a quote that nothing closes, so that it swallowed the rows after it."""
+    whole = text.rstrip(b"\r\n")
+    return last.endswith(("\r", "\n")) and (not whole.endswith(b'"') or whole.endswith(b'""'))
+
+
+def _line_breaks(frame: pl.DataFrame) -> Iterator[str]:
+    """Where cells hold line breaks, which is what a quote that is closed too late looks like."""
+    for name in frame.columns:
+        broken = frame[name].str.contains("\n", literal=True).fill_null(False)
+        if broken.any():
+            many = int(broken.sum())
+            yield (
+                f"{many} cell{'s' if many > 1 else ''} of column {name!r} with a line break (first: row "
+                f"{(broken.arg_max() or 0) + 1}); if none is meant, a double quote is closed too late"
+            )
 
 
 def _parquet(path: Path, raw: bytes, digest: str) -> Table:
@@ -232,37 +285,58 @@ def _parquet(path: Path, raw: bytes, digest: str) -> Table:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(pa.BufferReader(raw))
-        frame = pl.from_arrow(table)
+        table = parquet.ParquetFile(pa.BufferReader(raw)).read()
+        table.validate(full=True)  # text that is no UTF-8 is found here and nowhere later
     except (pa.ArrowException, OSError) as error:
         raise SplitError(f"{path} is a damaged Parquet file ({str(error).splitlines()[0][:200]})") from None
-    assert isinstance(frame, pl.DataFrame)
-    nested = [name for name, kind in frame.schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)]
-    notes = [f"column {name!r} holds no plain values and is not read" for name in nested]
-    frame = frame.drop(nested)
-    texts = frame.select(_as_text(frame[name]) for name in frame.columns)
-    return Table(_tidy(path, texts, frame.columns), path, digest, tuple(notes), parquet=True)
+    notes: list[str] = []
+    names: list[str] = []
+    texts: list[pl.Series] = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        text = _as_text(column)
+        if text is None:
+            notes.append(f"column {name!r} holds no plain values and is not read")
+        else:
+            names.append(name)
+            texts.append(text.alias(str(len(texts))))
+    return Table(_tidy(path, pl.DataFrame(texts), names), path, digest, tuple(notes), parquet=True)
 
 
-def _as_text(column: pl.Series) -> pl.Series:
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-        whole = column.drop_nulls()
-        if bool(((whole == whole.floor()) & (whole.abs() < 2**53)).all()):
-            column = column.cast(pl.Int64)
-    return column.cast(pl.String)
+def _as_text(values: Any) -> pl.Series | None:
+    """A column of a Parquet file as text; None where its type has no plain one (lists, bytes, durations)."""
+    from pyarrow import types
+
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    others = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal128, types.is_null)
+    times = (types.is_date, types.is_time, types.is_timestamp)
+    if not any(fits(kind) for fits in (*texts, *others, *times)):
+        return None
+    try:
+        column = pl.Series(values)
+        if column.dtype.is_float():
+            column = column.fill_nan(None)
+            whole = column.drop_nulls()
+            if bool(((whole == whole.floor()) & (whole.abs() < 2**53)).all()):
+                column = column.cast(pl.Int64)
+        return column.cast(pl.String)
+    except pl.exceptions.PolarsError:  # a time zone that is unknown here
+        return None
 
 
 def _tidy(path: Path, frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """``frame`` with its real column names; cells without outer blanks, empty ones null."""
-    called = [name.strip() or "unnamed" for name in names]
+    """``frame`` with its real names; cells without outer blanks, empty ones null; columns have a name or content."""
+    called = [name.strip() or f"unnamed_{place}" for place, name in enumerate(names, 1)]
     twice = sorted(name for name, count in Counter(called).items() if count > 1)
     if twice:
         raise SplitError(
             f"{path}: the column name {twice[0]!r} comes {called.count(twice[0])} times; give each column its own"
         )
     frame.columns = called
-    if frame.height == 0:
-        return frame
     cells = pl.all().cast(pl.String).str.strip_chars()
-    return frame.select(cells).select(pl.when(pl.all() != "").then(pl.all()).name.keep())
+    frame = frame.select(cells).select(pl.when(pl.all() != "").then(pl.all()).name.keep())
+    blank = [name for name, given in zip(called, names, strict=True) if not given.strip()]
+    frame = frame.drop([name for name in blank if frame[name].null_count() == frame.height])
+    if not frame.columns:
+        raise SplitError(f"{path} has no column with a name or plain values; the first row names the columns")
+    return frame

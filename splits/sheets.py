@@ -18,11 +18,11 @@ def read_sheet(path: Path) -> pl.DataFrame:
     An empty cell is null, a whole number '7' and not '7.0', a date ISO 8601. Raises :class:`SplitError` where
     python-calamine is missing, and for a file that is no sheet, an empty one, and a row that is wider than the names.
     """
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as packed:
-            if not any(name.startswith("xl/") for name in packed.namelist()):
-                held = ", ".join(packed.namelist()[:3])
-                raise SplitError(f"{path} is a zip archive ({held}), no table; unpack it and name the file inside")
+    held = _packed(path)
+    if held and not any(name.startswith("xl/") for name in held):
+        raise SplitError(
+            f"{path} is a zip archive ({', '.join(held[:3])}), no table; unpack it and name the file inside"
+        )
     rows = _rows(path)
     while rows and not any(_text(cell) for cell in rows[0]):
         rows.pop(0)
@@ -51,9 +51,18 @@ def read_sheet(path: Path) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(name, cells, pl.String) for name, cells in zip(names, columns, strict=True)])
 
 
+def _packed(path: Path) -> list[str]:
+    """Names in a zip; none where it is no zip or its directory is damaged."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return packed.namelist()
+    except Exception:  # zipfile raises what it likes for damaged bytes; the workbook's reader says what is wrong
+        return []
+
+
 def _rows(path: Path) -> list[list[Any]]:
     try:
-        from python_calamine import CalamineError, CalamineWorkbook, PasswordError
+        from python_calamine import CalamineWorkbook, PasswordError
     except ImportError:
         raise SplitError(f"{path} is an Excel sheet, which needs python-calamine: {MEND}") from None
     try:
@@ -63,7 +72,9 @@ def _rows(path: Path) -> list[list[Any]]:
             return book.get_sheet_by_index(0).to_python()
     except PasswordError:
         raise SplitError(f"{path} is locked with a password; save it without one, or as CSV") from None
-    except (CalamineError, OSError) as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the reader, which damaged bytes bring about, is no Exception
         raise SplitError(f"{path} can't be read as an Excel sheet ({str(error)[:200]}); save it as CSV") from None
 
 

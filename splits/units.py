@@ -28,11 +28,11 @@ def coded(texts: pl.Series) -> Coded:
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.combine_chunks()
     names = pl.Series(texts.name, whole.dictionary, dtype=pl.String)
-    order = names.arg_sort().to_numpy()
-    place = np.empty(len(order) + 1, dtype=np.int64)
-    place[order] = np.arange(len(order))
+    ranked = pl.DataFrame({"name": names, "row": np.arange(len(names))}).sort("name")
+    place = np.empty(len(names) + 1, dtype=np.int64)
+    place[ranked["row"].to_numpy()] = np.arange(len(names))
     place[-1] = -1  # where the codes of nulls, -1, look
-    return Coded(names.gather(order), place[whole.indices.fill_null(-1).to_numpy()])
+    return Coded(ranked["name"].alias(texts.name), place[whole.indices.fill_null(-1).to_numpy()])
 
 
 def one_spelling(ids: Coded, column: str) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from splits.checking import Report, Source
     from splits.checking.check import Progress
 
@@ -115,15 +118,19 @@ def _bar() -> "Iterator[Progress]":
         yield told
 
 
+def _indented(out: "Console", text: str) -> None:
+    """Print text that is safe, two blanks in; a long name is not cut."""
+    lines = textwrap.wrap(text, max(40, out.width - 2), break_long_words=False, break_on_hyphens=False)
+    for line in lines:
+        out.print(f"  {line}", markup=False, soft_wrap=True)
+
+
 def _alike(sources: "Sequence[Source]") -> "list[list[Source]]":
-    """Files that follow each other and were understood alike, together."""
-    found: list[list[Source]] = []
+    """Files that were understood alike, together."""
+    found: dict[str, list[Source]] = {}
     for source in sources:
-        if found and (found[-1][0].form, found[-1][0].columns) == (source.form, source.columns):
-            found[-1].append(source)
-        else:
-            found.append([source])
-    return found
+        found.setdefault(f"{source.form} {source.columns}", []).append(source)
+    return list(found.values())
 
 
 COLOURS = {"leak": "red", "collision": "yellow", "warning": "yellow", "note": "dim"}
@@ -132,7 +139,6 @@ COLOURS = {"leak": "red", "collision": "yellow", "warning": "yellow", "note": "d
 def _show(report: "Report") -> None:
     """What was understood, what was compared, every finding with samples and mend, and the line that says it all."""
     from rich.markup import escape
-    from rich.padding import Padding
 
     from mvc.show import console
     from protocol.findings import plain
@@ -145,9 +151,9 @@ def _show(report: "Report") -> None:
         roles = ", ".join(
             column if role == column else f"{role} = {column}" for role, column in several[0].columns.items()
         )
-        out.print(Padding(escape(plain(roles, 600)), (0, 0, 0, 2), expand=False))
+        _indented(out, plain(roles, 600))
         for note in (note for source in several for note in source.notes):
-            out.print(Padding(f"note: {escape(plain(note, 400))}", (0, 0, 0, 2), expand=False))
+            _indented(out, f"note: {plain(note, 400)}")
     if report.splits:
         sizes = [f"{name} {rows:,}" for name, rows in report.splits.items()]
         shown = ", ".join(sizes[:12]) + (f" and {len(sizes) - 12} more" if len(sizes) > 12 else "")
@@ -165,6 +171,6 @@ def _show(report: "Report") -> None:
         if finding.mend:
             lines.append(f"mend: {finding.mend}")
         for line in lines:
-            out.print(Padding(escape(line), (0, 0, 0, 2), expand=False))
+            _indented(out, line)
     out.print()
     out.print(escape(plain(report.last_line, 1000)), soft_wrap=True)

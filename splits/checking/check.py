@@ -14,6 +14,7 @@ from splits.checking.loading import Listing, load
 from splits.checking.maps import mapped
 from splits.checking.parts import GROUP, Rows, rows_of
 from splits.checking.roles import Chosen, Roles, find_roles
+from splits.checking.wording import BY_MAP
 from splits.errors import SplitError
 
 Progress = Callable[[str, int, int], None]
@@ -55,12 +56,12 @@ def check_splits(
         )
     sources = [_source(listing, role) for listing, role in zip(listings, roles, strict=True)]
     del listings
-    frame, patient_from, found = _with_patients(rows.frame, roles, options)
+    filled = [name for name in rows.frame.columns if rows.frame[name].null_count() < rows.frame.height]
+    frame, patient_from, found = _with_patients(rows.frame.select(filled), roles, options)
     found += [Finding(Level.NOTE, "rows-left-out", note) for note in (*rows.notes, *skipped)]
-    if not rows.layouts:
-        found.append(
-            Finding(Level.WARNING, "no-splits", "no split is named: only what lies inside one list was looked at")
-        )
+    if not any(len(layout.names) > 1 for layout in rows.layouts):
+        only = f"only one split is named ({', '.join(rows.sizes)})" if rows.sizes else "no split is named"
+        found.append(Finding(Level.WARNING, "no-splits", f"{only}: what lies inside one list was looked at, no more"))
     frame, of_images = compare.with_images(frame, options.images, options.distance, options.workers, told)
     found += of_images
     told("comparing", 0, 0)
@@ -80,6 +81,9 @@ def _read(
     if not files:
         raise SplitError("no file is given")
     paths = [_named(file) for file in files]
+    for number, (_, path) in enumerate(paths):
+        if path.resolve() in [other.resolve() for _, other in paths[:number]]:
+            raise SplitError(f"{path} is given twice; a list has nothing to share with itself")
     if options.dataset:
         return _of_dataset([path for _, path in paths], options)
     listings, skipped = [], []
@@ -163,7 +167,9 @@ def _with_patients(
             raise SplitError("--map needs image names, and no column holds any; say which with --image")
         column, called, said = mapped(frame["image"], options.maps[""], options.encoding)
         found.append(Finding(Level.NOTE, "map-used", said))
-        if called == "patient":
+        if called == "patient" and "patient" in frame.columns:
+            frame, came = frame.with_columns(column.alias(GROUP + BY_MAP)), "column"  # both are compared
+        elif called == "patient":
             frame, came, shown = frame.with_columns(patient=column), "map", "of the map"
         else:
             frame = frame.with_columns(column.alias(GROUP + called))

@@ -217,5 +217,5 @@ def _told(counts: pl.DataFrame, code: int, by_name: bool) -> str:
 
 def _holds(style: str, label: str) -> bool:
     said = words.key(label)
-    pieces = [words.key(style.split("*")[0]), *WORD.findall(style)]
+    pieces = [words.key(style.split("*")[0]), *re.split(r"[^a-z]+", style)]
     return any(piece in said or said in piece for piece in pieces if len(piece) > 1 and said)

@@ -93,7 +93,7 @@ def compare(rows: Rows, patient_from: str, site: str, told: Progress) -> tuple[t
     found += _reversible(frame)
     names = ["file name"] if by_names else []
     names += ["name without suffix and marks"] if BARE in by_names else []
-    names += [{"patient-overlap": "patient"}.get(level.code, level.noun) for level, _, _ in levels if not level.by_name]
+    names += [level.noun.removesuffix(" value") for level, _, _ in levels if not level.by_name]
     return tuple(dict.fromkeys(names)), found
 
 

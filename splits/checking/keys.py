@@ -94,12 +94,13 @@ def _once(
     frame: pl.DataFrame, layouts: tuple[Layout, ...], keys: list[str]
 ) -> tuple[pl.DataFrame, tuple[Finding, ...]]:
     """One row for rows that are alike in image, split and all that counts."""
-    if not len(repeated_in(_in_its_part(frame, layouts, "path"))):
+    named = frame["path"].is_not_null()
+    if not len(repeated_in(_in_its_part(frame.filter(named), layouts, "path"))):
         return frame, ()
     same = ["path", *keys, *(c for layout in layouts for c in (layout.part, layout.run))]
     same += [name for name in ("label", "site", "question") if name in frame.columns]
     whole = frame.height
-    frame = frame.filter(pl.struct(same).hash().is_first_distinct())
+    frame = frame.filter(pl.col("path").is_null() | pl.struct(same).hash().is_first_distinct())
     return frame, conflicts.repeated(frame, whole)
 
 
@@ -120,16 +121,12 @@ def _named(frame: pl.DataFrame, layouts: tuple[Layout, ...]) -> pl.DataFrame:
     if folders:
         frame = frame.with_columns(name=hashed(pl.lit(base)))
         in_part = _in_its_part(frame, layouts, "name")
-        paths = frame.select("path", at=pl.lit(in_part))
-        if len(repeated_in(_in_its_part(frame, layouts, "path"))):
+        paths = frame.select("path", at=pl.lit(in_part)).drop_nulls("path")
+        if len(repeated_in(_in_its_part(frame.filter(pl.col("path").is_not_null()), layouts, "path"))):
             paths = paths.unique(["path", "at"])
         several = pl.Series(repeated_in(paths["at"].to_numpy()))
-        clear = (
-            ~pl.Series(in_part).is_in(several.implode())
-            if len(several)
-            else pl.Series([True]).new_from_index(0, frame.height)
-        )
-        whole_path = float(clear.mean() or 0.0) < IDENTIFYING  # type: ignore[arg-type]
+        clear = ~pl.Series(in_part).is_in(several.implode()) | frame["name"].is_null()
+        whole_path = int(clear.sum()) < IDENTIFYING * frame.height
         frame = frame.drop("name") if whole_path else frame.with_columns(name=pl.when(clear).then("name"))
     if are_digests(frame["image"]):
         return frame

@@ -144,15 +144,15 @@ def _side_by_side(listing: Listing) -> Listing:
     """Columns train, val, test beside each other (names, or yes and no) become one column ``split``."""
     frame = listing.frame
     sides = [column for column in frame.columns if words.key(column) in words.KINDS]
-    if len(sides) < 2:
+    if len(sides) < 2 or any(words.key(column) in words.SPLIT for column in frame.columns):
         return listing
     values = {v.casefold() for column in sides for v in frame[column].drop_nulls().unique().head(50).to_list()}
     others = [column for column in frame.columns if column not in sides]
     if values <= {*TRUE, *FALSE}:
         long = frame.unpivot(sides, index=others, variable_name="split", value_name="is_in")
         long = long.filter(pl.col("is_in").str.to_lowercase().is_in(list(TRUE))).drop("is_in")
-        if others and others[0] == "unnamed":
-            long = long.rename({"unnamed": "image"}) if "image" not in long.columns else long
+        if others and others[0].startswith("unnamed") and "image" not in others:
+            long = long.rename({others[0]: "image"})
         return replace(listing, frame=long, form="splits side by side, yes and no", split="split")
     if values and all(NUMBER.fullmatch(value) for value in values) and frame.height <= 50:
         raise SplitError(

@@ -31,6 +31,8 @@ def mapped(images: pl.Series, path: Path, encoding: str = "utf-8") -> tuple[pl.S
             f"--map {path} has the columns {', '.join(map(repr, names[:12]))}; wanted two: image and patient"
         )
     table = frame.select(image=pl.col(image), patient=pl.col(patient)).drop_nulls().unique()
+    if not table.height:
+        raise SplitError(f"--map {path} has no row with both an image ({image!r}) and a patient ({patient!r})")
     key = pattern_that_fits(table["patient"])
     told = ""
     if key:

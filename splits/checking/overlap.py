@@ -114,7 +114,7 @@ def _entries(
     seen: pl.Series | None,
 ) -> pl.DataFrame:
     """One row a key and part: how many rows, and the least and the greatest of what can tell equal keys apart."""
-    apart = ("label", "hash") if level.by_name else ("site",)
+    apart: tuple[str, ...] = ("label", "hash") if level.by_name else ("site",)
     if "question" in frame.columns:  # then a label answers the question and does not describe the image
         apart = tuple(name for name in apart if name != "label")
     wanted = [name for name in apart if name in frame.columns]

@@ -171,7 +171,7 @@ def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tupl
         called = split
         if len(listings) > 1 and name:
             constant = pl.Series("split", [name], dtype=pl.String).new_from_index(0, height)
-            called = constant if split is None or split.n_unique() == 1 else _joined(name, split)
+            called = constant if split is None or _says_the_same(name, split) else _joined(name, split)
         if called is None:
             called = pl.Series("split", [None], dtype=pl.String).new_from_index(0, height)
         in_run = (
@@ -185,6 +185,12 @@ def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tupl
             )
         result.append((called, in_run))
     return result
+
+
+def _says_the_same(name: str, split: pl.Series) -> bool:
+    """Whether a column of one value adds nothing to the name of its file: 'train' in x_train.csv."""
+    values = split.drop_nulls().unique().to_list()
+    return len(values) <= 1 and all(words.kind_of(value) in ("", words.kind_of(name)) for value in values)
 
 
 def _joined(name: str, column: pl.Series) -> pl.Series:

@@ -17,9 +17,7 @@ MOST_CLASSES = 200
 MOST_SPLITS = 400
 UUID = r"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 PAIRED = frozenset({"istrain", "istest", "isval", "isvalid", "isvalidation", "isexternal"})
-NO_DIAGNOSIS = frozenset(
-    {"male", "female", "sex", "gender", "age", "left", "right", "frontal", "smoker", "black", "unnamed"}
-)
+NO_DIAGNOSIS = frozenset({"male", "female", "sex", "gender", "age", "left", "right", "frontal", "smoker", "black"})
 
 
 @dataclass(frozen=True)
@@ -219,7 +217,8 @@ def _label_columns(head: pl.DataFrame, free: Sequence[str]) -> tuple[str, ...]:
     hot = [
         c
         for c in free
-        if words.key(c) not in NO_DIAGNOSIS
+        if not words.key(c).startswith("unnamed")
+        and words.key(c) not in NO_DIAGNOSIS
         and 0 < head[c].drop_nulls().n_unique() <= 3
         and set(head[c].drop_nulls().unique().to_list()) <= marks
     ]

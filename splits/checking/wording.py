@@ -9,6 +9,8 @@ from splits.checking import words
 from splits.checking.findings import MAX_SAMPLES, Finding, Level
 from splits.checking.parts import Layout
 
+BY_MAP = "patient by the map"  # beside the list's own patients
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -48,10 +50,13 @@ NEAR = Comparison(
 
 def group_level(column: str) -> Comparison:
     """The level of a patient or group column of that name."""
-    patient = words.key(column) in words.PATIENT
-    noun = "patient" if patient else f"{column} value"
-    mend = f"Give all images of one {noun.removesuffix(' value')} the same split: mvc split make does."
-    return Comparison("patient-overlap" if patient else "group-overlap", noun, f"{noun}s", mend, one_image=False)
+    by_map = column == BY_MAP
+    patient = by_map or words.key(column) in words.PATIENT
+    noun, plural = ("patient", "patients") if patient else (f"{column} value", f"{column} values")
+    more = " by the map" if by_map else ""
+    mend = f"Give all images of one {'patient' if patient else column} the same split: mvc split make does."
+    code = "patient-overlap" if patient else "group-overlap"
+    return Comparison(code, noun + more, plural + more, mend, one_image=False)
 
 
 @dataclass(frozen=True)

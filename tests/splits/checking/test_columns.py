@@ -1,13 +1,15 @@
 """Patient columns that are none, and sites that tell the label."""
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
 from splits.checking.columns import is_attribute, labels_by_site, real_patients
 
 
-def seen(patients: list[str | None], **more: list[str]) -> tuple[bool, list[str], list[str | None]]:
-    found = real_patients(pl.DataFrame({"patient": pl.Series(patients, dtype=pl.String), **more}), "pid")
+def seen(patients: Sequence[str | None], **more: list[str]) -> tuple[bool, list[str], list[str | None]]:
+    found = real_patients(pl.DataFrame({"patient": pl.Series(list(patients), dtype=pl.String), **more}), "pid")
     return found.usable, [finding.code for finding in found.findings], found.column.to_list()
 
 

@@ -361,3 +361,15 @@ def test_leaks_come_first_and_samples_are_escaped(tmp_path: Path) -> None:
     assert report.leaks[0].samples == (r"a\x1b[31m",)
     assert report.to_dict()["exit_code"] == 1
     assert report.last_line.startswith("MVC SPLITS LEAK 2 leaks")
+
+
+def test_a_map_adds_to_the_patients_of_the_list(tmp_path: Path) -> None:
+    train = put(tmp_path, "train.txt", f"{RSNA[0]} {RSNA[0]}.png negative rsna\nANON191 CR.1.png negative actmed\n")
+    test = put(tmp_path, "test.txt", f"{RSNA[1]} {RSNA[1]}.png negative rsna\nANON191 DX.1.png negative actmed\n")
+    table = put(tmp_path, "nih.csv", f"rsna,nih\n{RSNA[0]},00000007_000.png\n{RSNA[1]},00000007_003.png\n")
+    report = check_splits([train, test], Options(maps={"": table}))
+    assert [(leak.code, leak.samples) for leak in report.leaks] == [
+        ("patient-overlap", ("ANON191",)),
+        ("patient-overlap", ("00000007",)),
+    ]
+    assert "1 of 1 patient by the map of test" in report.leaks[1].title

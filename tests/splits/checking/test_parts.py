@@ -173,3 +173,42 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     report = check_splits([put(tmp_path, "a.csv", text)], Options(chosen))
     assert [leak.code for leak in report.leaks] == ["patient-overlap"]
     assert report.sources[0].columns == {"image": "what", "patient": "who", "split": "where"}
+
+
+def test_a_column_of_one_value_beside_the_name_of_its_file(tmp_path: Path) -> None:
+    a = put(tmp_path, "x_train.csv", "image,split\na,train\n")
+    b = put(tmp_path, "y.csv", "image,split\nb,test\nc,test\n")
+    assert check_splits([a, b]).splits == {"x_train": 1, "y/test": 2}
+
+
+def test_one_split_alone_is_said(tmp_path: Path) -> None:
+    report = check_splits([put(tmp_path, "a.csv", "image,patient,split\na,p,train\nb,p,train\n")])
+    assert (report.exit_code, codes(report)) == (0, ["no-splits"])
+    assert "only one split is named (train)" in report.findings[0].title
+
+
+def test_one_file_twice_is_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "image,split\na,train\n")
+    with pytest.raises(SplitError, match="given twice"):
+        check_splits([path, f"b={path}"])
+
+
+def test_rows_without_image_names_are_no_repeats(tmp_path: Path) -> None:
+    text = "image,patient,split\n,p1,train\n,p1,train\nd/a.png,p2,train\n,p3,test\n,p1,test\n"
+    report = check_splits([put(tmp_path, "a.csv", text)])
+    assert codes(report) == ["patient-overlap"]
+    assert report.leaks[0].count == 1
+
+
+def test_columns_without_any_value_are_as_good_as_none(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "image,patient,split\n,p1,train\n,p2,test\n")
+    assert check_splits([path]).exit_code == 0
+    with pytest.raises(SplitError, match="no column holds any"):
+        check_splits([path], Options(images=tmp_path))
+    with pytest.raises(SplitError, match="has no row with both"):
+        check_splits([path], Options(maps={"": put(tmp_path, "m.csv", "image,patient\na,\n")}))
+
+
+def test_a_split_column_wins_over_columns_called_train_and_test(tmp_path: Path) -> None:
+    text = "image,split,train,test\na.png,train,True,False\nb.png,test,False,True\n"
+    assert check_splits([put(tmp_path, "a.csv", text)]).splits == {"train": 1, "test": 1}
