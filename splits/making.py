@@ -57,6 +57,9 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     check_proportions(plan.proportions)
     notes, frame = list(gathered.images.notes), gathered.images.frame
     _known_sites(frame, plan)
+    unknown = 0 if plan.unavailable else frame["patient"].null_count()
+    if unknown:
+        raise SplitError(f"{unknown} images have no {plan.unit}; name its column, or say why there is none")
     progress("finding patients")
     groups = _numbered(frame, "group")
     outside = frame["site"].is_in(plan.external).to_numpy()

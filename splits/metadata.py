@@ -81,8 +81,8 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
         frame, {columns.patient, columns.site, *columns.labels, *columns.groups}, str(path)
     )
     named = [image, columns.patient, columns.site, *columns.labels, *columns.groups]
-    need_columns(frame, [name for name in [*named, *columns.stratify, *columns.subgroups] if name], path)
-    once = [name for name in named if name]
+    once = [name for name in named if name is not None]
+    need_columns(frame, [*once, *columns.stratify, *columns.subgroups], path)
     twice = sorted({name for name in once if once.count(name) > 1})
     if twice:
         raise SplitError(
@@ -90,7 +90,7 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
         )
     notes = list(table.notes)
     picked = {"image": pl.col(image).str.replace_all("\\", "/", literal=True)}
-    picked["patient"] = pl.col(columns.patient) if columns.patient else pl.lit(None, pl.String)
+    picked["patient"] = pl.col(columns.patient) if columns.patient is not None else pl.lit(None, pl.String)
     picked["site"] = pl.col(columns.site) if columns.site else pl.lit(NO_SITE)
     picked |= {f"label_{index}": pl.col(name) for index, name in enumerate(columns.labels)}
     picked |= {f"group_{index}": pl.col(name) for index, name in enumerate(columns.groups)}

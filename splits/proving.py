@@ -173,7 +173,16 @@ def hash_table(
     image = image or image_column(texts, {patient, site}, str(path))
     columns = {"image": image} | ({"patient": patient} if patient else {})
     need_columns(texts, [*columns.values(), *([site] if site and patient else [])], path)
-    frame = pl.read_parquet(path) if table.parquet else texts
+    if texts.height == 0:
+        raise SplitError(f"{path} has a header and no row")
+    if image == patient:
+        raise SplitError(f"column {image!r} is named for images and patients; they need a column each")
+    if site and patient and texts[site].null_count():
+        raise SplitError(f"{path}: column {site!r} is empty in {texts[site].null_count()} rows; write the site of each")
+    frame = _typed(path) if table.parquet else texts
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested() or kind == pl.Binary]
+    if nested and out.suffix != ".parquet":
+        raise SplitError(f"{path}: column {nested[0]!r} holds lists or bytes, which no CSV can; name a .parquet file")
     counts = {}
     for what, column in columns.items():
         named = f"{what}_id"
@@ -192,6 +201,18 @@ def hash_table(
         frame = frame.drop(column).insert_column(place, ids.alias(named))
     _write_new(out, frame)
     return counts
+
+
+def _typed(path: Path) -> pl.DataFrame:
+    """A Parquet table with its types, its column names without outer blanks."""
+    try:
+        frame = pl.read_parquet(path)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the reader, which a strange type brings about, is no Exception
+        said = str(error).splitlines()[0][:200]
+        raise SplitError(f"{path} can't be read with its types ({said}); save it as CSV, or drop the column") from None
+    return frame.rename({name: name.strip() for name in frame.columns if name.strip()})
 
 
 def _write_new(out: Path, frame: pl.DataFrame) -> None:

@@ -30,6 +30,8 @@ def load(plan: Plan, files: Files, maps: Mapping[str, Path]) -> tuple[Gathered, 
     if plan.dataset is not None:
         from splits.datasets import DATASETS
 
+        if plan.dataset not in DATASETS:
+            raise SplitError(f"there is no data set {plan.dataset!r}; there are {', '.join(DATASETS)}")
         return _of_dataset(DATASETS[plan.dataset], plan, files[""], maps), sources
     if len(files[""]) != 1:
         raise SplitError(f"{len(files[''])} metadata files; give one table, or name the data set (--dataset)")
@@ -102,7 +104,9 @@ def _of_recipe(plan: Plan, files: Files, maps: Mapping[str, Path]) -> Gathered:
     from splits.datasets import DATASETS
     from splits.recipes import RECIPES
 
-    recipe = RECIPES[plan.recipe or ""]
+    if plan.recipe not in RECIPES:
+        raise SplitError(f"there is no recipe {plan.recipe!r}; there are {', '.join(RECIPES)}")
+    recipe = RECIPES[plan.recipe]
     keys = (recipe.development, *recipe.external)
     missing, extra = [key for key in keys if not files.get(key)], sorted(set(files) - set(keys))
     if missing or extra:

@@ -53,6 +53,12 @@ def check(
     distance: Annotated[
         int, typer.Option(min=0, max=16, help="Bits of 64 by which hashes of near duplicates differ at most.")
     ] = 4,
+    names: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Official list: are hashed identifiers digests of its names?")
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Search long (minutes) for names whose plain digests identifiers are.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that read images; 0: one a core.")] = 0,
     encoding: Annotated[str, typer.Option(help="Encoding of text files.")] = "utf-8",
     as_json: JsonOption = False,
@@ -83,7 +89,7 @@ def check(
         name, mark, file = text.partition("=")
         named = bool(mark) and not Path(text).exists()
         maps[name if named else ""] = Path(file if named else text)
-    options = Options(chosen, pattern, maps, dataset, images, distance, workers, encoding)
+    options = Options(chosen, pattern, maps, dataset, images, distance, workers, encoding, names, deep)
     try:
         with _bar() as progress:
             report = check_splits(files, options, progress)

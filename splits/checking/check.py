@@ -8,6 +8,7 @@ import polars as pl
 
 from splits.checking import columns, compare
 from splits.checking.findings import MAX_SAMPLES, Finding, Level, Report, Source, in_order
+from splits.checking.identity import reversible
 from splits.checking.ids import patients_from, pattern_of, pattern_that_fits
 from splits.checking.images import DISTANCE
 from splits.checking.loading import Listing, load
@@ -22,7 +23,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What a user can say beside the files. ``maps``: '' -> a table of images and patients; others are a data set's."""
+    """What a user can say beside the files.
+
+    ``maps``: '' -> a table of images and patients; others are a data set's. ``names``: an official list whose names may
+    be what was hashed; ``deep``: search long for such names.
+    """
 
     chosen: Chosen = field(default_factory=Chosen)
     pattern: str = ""
@@ -32,6 +37,8 @@ class Options:
     distance: int = DISTANCE
     workers: int = 0
     encoding: str = "utf-8"
+    names: Path | None = None
+    deep: bool = False
 
 
 def check_splits(
@@ -68,6 +75,7 @@ def check_splits(
     compared, more = compare.compare(
         Rows(frame, rows.layouts, rows.sizes, rows.notes), patient_from, _site_name(roles), told
     )
+    found += reversible(frame, options.names, options.deep, told, options.encoding)
     if rows.layouts and not set(frame.columns) & {"patient"} and not any(c.startswith(GROUP) for c in frame.columns):
         said = "no patient is known: images of one patient in two splits can't be seen"
         found.append(Finding(Level.WARNING, "no-patients", said, mend=columns.OTHER_COLUMN))

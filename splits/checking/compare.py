@@ -5,10 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
-from splits.attack import reverse_plain_digests
 from splits.checking import columns, conflicts
 from splits.checking.findings import MAX_SAMPLES, Finding, Level
-from splits.checking.keys import are_digests, keyed, repeated_in
+from splits.checking.keys import keyed, repeated_in
 from splits.checking.overlap import overlap
 from splits.checking.parts import GROUP, Layout, Rows
 from splits.checking.wording import BARE, CONTENT, NAME, NEAR, PATH, Comparison, group_level
@@ -90,7 +89,6 @@ def compare(rows: Rows, patient_from: str, site: str, told: Progress) -> tuple[t
     found += _conflicts(frame, rows.layouts, collided_anywhere)
     first = rows.layouts[0] if rows.layouts and rows.layouts[0].runs == 1 else None
     found += columns.labels_by_site(frame, first, site)
-    found += _reversible(frame)
     names = ["file name"] if by_names else []
     names += ["name without suffix and marks"] if BARE in by_names else []
     names += [level.noun.removesuffix(" value") for level, _, _ in levels if not level.by_name]
@@ -151,22 +149,3 @@ def _repeats(frame: pl.DataFrame) -> bool:
         for key in ("path", "k:hash", "k:near")
         if key in frame.columns
     )
-
-
-def _reversible(frame: pl.DataFrame) -> list[Finding]:
-    """Identifiers that are unkeyed digests of numbers and names: a leak of identity."""
-    found = []
-    for column in ("image", "patient"):
-        if column not in frame.columns or not are_digests(frame[column]):
-            continue
-        reversed_ids = reverse_plain_digests(frame[column].drop_nulls().unique(maintain_order=True))
-        if reversed_ids:
-            samples = tuple(f"{name[:12]}… = {text}" for name, text in list(reversed_ids.items())[:MAX_SAMPLES])
-            title = f"{len(reversed_ids):,} hashed {column} identifiers can be turned back: digests without a secret"
-            mend = "Hash them anew under a secret salt: mvc split hash."
-            found.append(
-                Finding(
-                    Level.LEAK, "reversible-identifiers", title, count=len(reversed_ids), samples=samples, mend=mend
-                )
-            )
-    return found

@@ -3,11 +3,24 @@ import hmac
 import stat
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splits.hashing import hash_identifier, hash_identifiers, new_salt, read_salt, write_salt
+from splits import hashing
+from splits.hashing import (
+    digests,
+    hash_column,
+    hash_identifier,
+    hash_identifiers,
+    hex_column,
+    new_salt,
+    read_salt,
+    salt_check,
+    write_salt,
+)
 
 SALT = bytes(range(32))
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -36,6 +49,64 @@ RFC_4231 = [
 @pytest.mark.parametrize(("key", "data", "expected"), RFC_4231)
 def test_the_reference_hmac_meets_the_published_vectors(key: bytes, data: bytes, expected: str) -> None:
     assert hmac_by_definition(key, data) == expected
+
+
+@pytest.mark.parametrize(("key", "data", "expected"), RFC_4231)
+def test_the_standard_library_meets_the_published_vectors(key: bytes, data: bytes, expected: str) -> None:
+    assert hmac.new(key, data, "sha256").hexdigest() == expected
+
+
+@given(st.binary(min_size=16, max_size=200), TEXT, st.lists(TEXT.filter(bool), min_size=1, max_size=4))
+def test_every_way_of_hashing_is_the_hmac_of_the_standard_library(
+    salt: bytes, namespace: str, identifiers: list[str]
+) -> None:
+    space = namespace.encode()
+    wanted = [
+        hmac.new(salt, len(space).to_bytes(8, "big") + space + text.encode(), "sha256").digest() for text in identifiers
+    ]
+    column = pl.Series("id", identifiers)
+    assert hash_identifiers(salt, namespace, identifiers) == [digest.hex() for digest in wanted]
+    assert digests(salt, namespace, column).tobytes() == b"".join(wanted)
+    assert hash_column(salt, namespace, column).to_list() == [digest.hex() for digest in wanted]
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 131])
+def test_salts_around_a_block_of_sha256(length: int) -> None:
+    salt = bytes(index % 251 for index in range(length))
+    assert hash_identifier(salt, "", "7") == hmac_by_definition(salt, bytes(8) + b"7")
+
+
+def test_a_column_keeps_name_order_repeats_and_nulls() -> None:
+    column = pl.Series("who", ["b", None, "a", "b", "é" * 300])
+    hashed = hash_column(SALT, "site", column)
+    assert hashed.name == "who"
+    assert hashed.to_list() == [text and hash_identifier(SALT, "site", text) for text in column]
+    nothing = hash_column(SALT, "site", pl.Series("who", [], dtype=pl.String))
+    assert (nothing.dtype, len(nothing)) == (pl.String, 0)
+    assert hash_column(SALT, "site", pl.Series("who", [None, None], dtype=pl.String)).to_list() == [None, None]
+
+
+def test_columns_longer_than_what_is_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "CHUNK", 3)
+    texts = [f"image {index}" for index in range(10)]
+    found = digests(SALT, "site", pl.Series(texts))
+    assert hex_column(found).to_list() == hash_identifiers(SALT, "site", texts)
+    with pytest.raises(ValueError, match="identifier is empty"):
+        digests(SALT, "site", pl.Series([*texts, ""]))
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), max_size=5))
+def test_hex_of_rows(rows: list[bytes]) -> None:
+    found = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, 32)
+    assert hex_column(found).to_list() == [row.hex() for row in rows]
+
+
+def test_the_check_of_a_salt_tells_salts_apart_and_is_no_identifier() -> None:
+    assert salt_check(SALT) == hmac_by_definition(SALT, bytes(8) + b"mvc-kit salt check")[:16]
+    assert len({salt_check(bytes([index]) * 32) for index in range(50)}) == 50
+    assert SALT.hex()[:16] != salt_check(SALT)
+    with pytest.raises(ValueError, match="at least 16"):
+        salt_check(b"x" * 15)
 
 
 @pytest.mark.parametrize("salt", [SALT, b"\x0b" * 20, b"\xaa" * 131])

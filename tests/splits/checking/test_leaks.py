@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from splits.checking import Chosen, Finding, Level, Options, Report, check_splits
+from splits.checking import Chosen, Finding, Level, Options, Report, check_splits, identity
 from splits.hashing import hash_identifiers
+from splits.spellings import messidor
 
 
 def put(folder: Path, name: str, text: str) -> Path:
@@ -339,6 +340,31 @@ def test_plain_digests_are_a_leak_of_identity_and_keyed_ones_are_not(tmp_path: P
     assert 'sha256("0")' in leak.samples[0]
     keyed[35] = keyed[0]
     assert codes(check_splits([table(keyed)]), Level.LEAK) == ["patient-overlap"]
+
+
+def test_names_of_an_official_list_turn_random_names_back(tmp_path: Path) -> None:
+    """Names that can't be counted up, such as the hex codes of APTOS-2019, are found where their list is at hand."""
+    names = [hashlib.md5(f"{k}".encode()).hexdigest()[:12] for k in range(20)]
+    images = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+    splits = ["train" if k < 15 else "test" for k in range(20)]
+    pl.DataFrame({"image_id": images, "split": splits}).write_csv(tmp_path / "splits.csv")
+    official = put(tmp_path, "official.csv", "id_code,diagnosis\n" + "".join(f"{name},0\n" for name in names))
+    assert check_splits([tmp_path / "splits.csv"]).exit_code == 0
+    report = check_splits([tmp_path / "splits.csv"], Options(names=official))
+    leak = one(report, "reversible-identifiers")
+    assert (report.exit_code, leak.count) == (1, 20)
+    assert names[0] in leak.samples[0]
+
+
+def test_a_long_search_finds_names_of_messidor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # two of the 672 patterns that --deep tries: the search itself is the real one
+    monkeypatch.setattr(identity, "_long", lambda: iter(list(messidor(".tif"))[:2]))
+    images = [hashlib.sha256(f"20051019_3{k:04}_0200_PP.tif".encode()).hexdigest() for k in range(20)]
+    splits = ["train" if k < 15 else "test" for k in range(20)]
+    pl.DataFrame({"image_id": images, "split": splits}).write_csv(tmp_path / "splits.csv")
+    assert check_splits([tmp_path / "splits.csv"]).exit_code == 0
+    report = check_splits([tmp_path / "splits.csv"], Options(deep=True))
+    assert one(report, "reversible-identifiers").count == 20
 
 
 def test_a_group_of_ones_own(tmp_path: Path) -> None:
