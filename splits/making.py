@@ -166,10 +166,10 @@ def _apart(
     keep = ~(outside & shared[units])
     if not keep.all():
         notes.append(f"{(~keep).sum()} external images of {shared.sum()} {plan.unit}s seen elsewhere are left out")
-    sites = coded(site).codes
+    sites, units = coded(site).codes[keep], units[keep]
     first = np.full(count, -1)
     first[units] = sites  # one of the sites of each unit
-    several = np.unique(units[keep & (sites != first[units])])
+    several = np.unique(units[sites != first[units]])
     if len(several) and not plan.unavailable:
         notes.append(f"{len(several)} {plan.unit}s are at more than one site and taken as the same{mend}")
     return np.asarray(keep)

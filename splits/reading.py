@@ -20,6 +20,7 @@ import polars as pl
 from splits.errors import SplitError
 
 SEPARATORS = (",", "\t", ";", "|")
+BATCH = 1 << 20  # rows of a Parquet file converted at once
 LOOKED_AT = 1 << 16  # bytes of a file from which its separator is told
 GZIP, PARQUET, SHEETS = b"\x1f\x8b", b"PAR1", (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -51,9 +52,9 @@ def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, sepa
     Raises :class:`SplitError` for no such file, an empty one, text that is not ``encoding``, a row with more or fewer
     cells than the header, a column name that comes twice, and what is no table.
     """
+    if _starts_with(path, PARQUET):
+        return _parquet(path)
     raw, digest = _content(path)
-    if raw[:4] == PARQUET:
-        return _parquet(path, raw, digest)
     if raw[:4] in SHEETS:
         from splits.sheets import read_sheet
 
@@ -118,6 +119,15 @@ def _read(path: Path) -> tuple[bytes, str]:
     except OSError as error:
         raise _unreadable(path, error) from None
     return raw, hashlib.sha256(raw).hexdigest()
+
+
+def _starts_with(path: Path, mark: bytes) -> bool:
+    try:
+        _no_pipe(path)
+        with path.open("rb") as file:
+            return file.read(len(mark)) == mark
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def _no_pipe(path: Path) -> None:
@@ -259,7 +269,7 @@ def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> 
     assert isinstance(frame, pl.DataFrame)
     if frame.height and _never_closed(text, frame[-1, -1]):
         raise SplitError(f"{path}: the double quote that opens the last cell is not closed; close it, or take it out")
-    return frame
+    return pl.DataFrame([_bare(column) for column in frame])
 
 
 def _never_closed(text: bytes, last: str) -> bool:
@@ -280,26 +290,46 @@ def _line_breaks(frame: pl.DataFrame) -> Iterator[str]:
             )
 
 
-def _parquet(path: Path, raw: bytes, digest: str) -> Table:
+def _parquet(path: Path) -> Table:
     import pyarrow as pa
     from pyarrow import parquet
 
+    digest = digest_of_file(path)
+    notes: list[str] = []
+    texts: dict[str, pl.Series] = {}
     try:
-        table = parquet.ParquetFile(pa.BufferReader(raw)).read()
-        table.validate(full=True)  # text that is no UTF-8 is found here and nowhere later
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            _once(path, [name.strip() for name in names])
+            for name in names:
+                text = _column(file, name)
+                if text is None:
+                    notes.append(f"column {name!r} holds no plain values and is not read")
+                else:
+                    texts[name] = text
     except (pa.ArrowException, OSError) as error:
         raise SplitError(f"{path} is a damaged Parquet file ({str(error).splitlines()[0][:200]})") from None
-    notes: list[str] = []
-    names: list[str] = []
-    texts: list[pl.Series] = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        text = _as_text(column)
-        if text is None:
-            notes.append(f"column {name!r} holds no plain values and is not read")
+    frame = pl.DataFrame([text.alias(str(place)) for place, text in enumerate(texts.values())])
+    return Table(_tidy(path, frame, list(texts)), path, digest, tuple(notes), parquet=True)
+
+
+def _column(file: Any, name: str) -> pl.Series | None:
+    """A column of an open Parquet file as bare text, a part at a time where it is text already."""
+    import pyarrow as pa
+
+    kind = file.schema_arrow.field(name).type
+    parts: list[pl.Series] = []
+    values: list[Any] = []
+    for batch in file.iter_batches(batch_size=BATCH, columns=[name]):
+        batch.validate(full=True)  # text that is no UTF-8 is found here and nowhere later
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            parts.append(_bare(pl.Series(batch.column(0), dtype=pl.String)))
         else:
-            names.append(name)
-            texts.append(text.alias(str(len(texts))))
-    return Table(_tidy(path, pl.DataFrame(texts), names), path, digest, tuple(notes), parquet=True)
+            values.append(batch.column(0))
+    if parts:
+        return pl.concat(parts, rechunk=False)
+    text = _as_text(pa.chunked_array(values, type=kind))
+    return None if text is None else _bare(text)
 
 
 def _as_text(values: Any) -> pl.Series | None:
@@ -324,19 +354,26 @@ def _as_text(values: Any) -> pl.Series | None:
         return None
 
 
+def _bare(cells: pl.Series) -> pl.Series:
+    """``cells`` without outer blanks, empty ones null."""
+    return cells.str.strip_chars().to_frame().select(pl.when(pl.all() != "").then(pl.all())).to_series()
+
+
 def _tidy(path: Path, frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """``frame`` with its real names; cells without outer blanks, empty ones null; columns have a name or content."""
+    """``frame``, of bare cells, with its real names; each column has a name or content."""
     called = [name.strip() or f"unnamed_{place}" for place, name in enumerate(names, 1)]
-    twice = sorted(name for name, count in Counter(called).items() if count > 1)
-    if twice:
-        raise SplitError(
-            f"{path}: the column name {twice[0]!r} comes {called.count(twice[0])} times; give each column its own"
-        )
+    _once(path, called)
     frame.columns = called
-    cells = pl.all().cast(pl.String).str.strip_chars()
-    frame = frame.select(cells).select(pl.when(pl.all() != "").then(pl.all()).name.keep())
     blank = [name for name, given in zip(called, names, strict=True) if not given.strip()]
     frame = frame.drop([name for name in blank if frame[name].null_count() == frame.height])
     if not frame.columns:
         raise SplitError(f"{path} has no column with a name or plain values; the first row names the columns")
     return frame
+
+
+def _once(path: Path, names: Sequence[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise SplitError(
+            f"{path}: the column name {twice[0]!r} comes {names.count(twice[0])} times; give each column its own"
+        )

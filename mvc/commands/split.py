@@ -196,7 +196,7 @@ def make(
     except SplitError as error:
         fail(error)
     except OSError as error:
-        raise typer.BadParameter(f"{out} can't be written ({error.strerror})", param_hint="--out") from None
+        raise typer.BadParameter(f"{out} can't be written ({error.strerror or error})", param_hint="--out") from None
     if as_json:
         document = {
             "folder": str(written.folder),
@@ -268,7 +268,7 @@ def hash_(
     except SplitError as error:
         fail(error)
     except OSError as error:
-        raise typer.BadParameter(f"{out} can't be written ({error.strerror})", param_hint="--out") from None
+        raise typer.BadParameter(f"{out} can't be written ({error.strerror or error})", param_hint="--out") from None
     if as_json:
         typer.echo(
             json.dumps({"file": str(out), "salt_file": str(salt_file), "new_salt": made, "hashed": done}, indent=2)

@@ -1,12 +1,15 @@
 import random
 from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.types import SplitName
-from splits.assign import assign_splits
+from protocol.types import SPLIT_NAMES, SplitName
+from splits import assign
+from splits.assign import assign_splits, draw, draw_folds, label_counts
+from splits.errors import SplitError
 
 SHARES: dict[SplitName, float] = {"train": 0.6, "val": 0.1, "calib": 0.1, "test": 0.2}
 ROWS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), min_size=1, max_size=120)
@@ -160,3 +163,98 @@ def test_bad_requests_are_refused(
 def test_proportions_may_miss_one_by_rounding() -> None:
     thirds: dict[SplitName, float] = {"train": 1 / 3, "calib": 1 / 3, "test": 1 / 3 + 5e-10}
     assert set(assign_splits(["a", "b", "c"], None, thirds, 0)) == set(thirds)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(-1, 5)), min_size=1, max_size=60)
+
+
+@given(PAIRS)
+def test_label_counts_are_those_of_a_counter(pairs: list[tuple[int, int]]) -> None:
+    for far in (1, 10**9):  # counted where the cells are few, sorted where they are not
+        found = label_counts(np.array([unit * far for unit, _ in pairs]), np.array([label for _, label in pairs]))
+        counted = Counter((unit * far, label) for unit, label in pairs)
+        rows = zip(found.unit.tolist(), found.label.tolist(), found.images.tolist(), strict=True)
+        assert list(rows) == [(unit, label, count) for (unit, label), count in sorted(counted.items())]
+
+
+def drawn(labels: list[int], levels: list[list[int]], seed: int) -> list[SplitName]:
+    """The splits of units of one image each."""
+    units = np.arange(len(labels))
+    columns = [np.array(level) for level in levels]
+    places = draw(units, label_counts(units, np.array(labels)), SHARES, seed, columns)
+    return [SPLIT_NAMES[place] for place in places.tolist()]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 2)), min_size=60, max_size=200), st.integers(0, 999))
+def test_levels_are_shared_out_within_each_class(rows: list[tuple[int, int]], seed: int) -> None:
+    assigned = drawn([label for label, _ in rows], [[level for _, level in rows]], seed)
+    cells = Counter(rows)
+    for cell, size in cells.items():
+        own = Counter(split for row, split in zip(rows, assigned, strict=True) if row == cell)
+        for split, share in SHARES.items():
+            # up to one by rounding, one given back to another cell, one moved so that a class is everywhere
+            assert abs(own[split] - share * size) < 3
+    for split, share in SHARES.items():
+        assert abs(assigned.count(split) - share * len(rows)) < 1 + 3 * len({label for label, _ in rows})
+
+
+def test_a_level_of_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assign, "MAX_CELLS", 50)
+    assert len(drawn([0, 1] * 50, [], 1)) == 100
+    with pytest.raises(SplitError, match="there are 100 strata, at most 50 can be dealt; stratify by fewer columns"):
+        drawn([0, 1] * 50, [list(range(100))], 1)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(-3, 30), min_size=1, max_size=5), st.integers(1, 60))
+def test_turns_are_those_of_one_after_the_other(lacking: list[float], count: int) -> None:
+    wanted, left = [], list(lacking)
+    for _ in range(count):
+        split = max(range(len(left)), key=left.__getitem__)
+        if left[split] <= 0:
+            break
+        wanted.append(split)
+        left[split] -= 1
+    found = assign._turns(np.array(lacking), count).tolist()
+    assert found[: len(wanted)] == wanted
+    assert len(found) == count
+
+
+def test_a_class_of_as_many_patients_as_splits_is_in_every_split() -> None:
+    for seed in range(40):
+        assigned = drawn([1] * 4 + [0] * 96, [], seed)
+        assert set(assigned[:4]) == set(SHARES)
+        assert Counter(assigned)["train"] in (57, 58, 59, 60, 61)
+
+
+@settings(max_examples=40)
+@given(ROWS, st.integers(2, 5), st.integers(0, 999))
+def test_folds_are_whole_units_of_like_size(rows: list[tuple[int, int]], folds: int, seed: int) -> None:
+    units = np.unique([patient for patient, _ in rows], return_inverse=True)[1]
+    labels = label_counts(units, np.array([label for _, label in rows]))
+    count = int(units.max()) + 1
+    if count < folds:
+        with pytest.raises(SplitError, match=f"{folds} folds of {count} training patients"):
+            draw_folds(units, labels, folds, seed)
+        return
+    fold = draw_folds(units, labels, folds, seed)
+    assert all(len(set(fold[units == unit].tolist())) == 1 for unit in range(count))
+    assert set(fold.tolist()) <= set(range(folds))
+    sizes = np.bincount([fold[units == unit][0] for unit in range(count)], minlength=folds)
+    assert sizes.max() - sizes.min() < 2 + 3 * folds
+    if count >= 4 * folds:
+        assert sizes.min() > 0
+
+
+@pytest.mark.parametrize("folds", [1, 0, -1])
+def test_folds_are_two_or_more(folds: int) -> None:
+    units = np.arange(10)
+    with pytest.raises(SplitError, match="a cross-fit takes 2 or more"):
+        draw_folds(units, label_counts(units, units % 2), folds, 1)
+
+
+def test_the_stratified_draw_is_pinned() -> None:
+    letter = {"train": ".", "val": "v", "calib": "c", "test": "t"}
+    assigned = drawn([place % 7 // 5 for place in range(40)], [[place % 3 for place in range(40)]], 5)
+    assert "".join(letter[split] for split in assigned) == "..c......tt..ctc....t.t..v..c.t.vtvtv..."

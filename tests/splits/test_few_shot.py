@@ -27,7 +27,7 @@ def frame(rows: list[Row]) -> pl.DataFrame:
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(ROWS, st.integers(1, 6), st.booleans(), st.randoms(use_true_random=False))
 def test_draws(rows: list[Row], shots: int, by_image: bool, shuffle: random.Random) -> None:
     table = frame([*rows, (0, "train", 0)])
@@ -74,11 +74,11 @@ def test_sixteen_shots_are_sixteen_patients() -> None:
 
 def test_every_image_has_its_chance() -> None:
     table = frame([(unit, "train", 0) for unit in range(10)])
-    found, _ = few_shot(table, 2, range(500))
+    found, _ = few_shot(table, 2, range(200))
     counts = Counter(found["image"].to_list())
     assert len(counts) == 10
-    # binomial standard deviation below 9: five of them
-    assert all(abs(count - 100) < 45 for count in counts.values())
+    # binomial standard deviation below 6: five of them
+    assert all(abs(count - 40) < 30 for count in counts.values())
 
 
 def test_the_draw_is_pinned() -> None:

@@ -167,7 +167,7 @@ REFUSED: list[tuple[Columns, Reading, dict[str, Cells], str]] = [
     (ONE, Reading(), {"image": ["a", None, "c", None]}, r"'image' is empty in 2 of 4 rows \(first: row 2\)"),
     (ONE, Reading(), {"patient": ["1", "2", None, "4"]}, r"'patient' is empty in 1 of 4 rows \(first: row 3\)"),
     (Columns("patient", ("label",), site="s"), Reading(), {"s": ["n", "n", "n", None]}, "'s' is empty in 1 of 4 rows"),
-    (Columns("patient", ("label",), site="s"), Reading(), {"s": ["n", "n", "n", "a\nb"]}, r"'s' holds 'a\\\\nb'; what is"),
+    (Columns("patient", ("label",), site="s"), Reading(), {"s": ["n", "n", "n", "a\nb"]}, r"holds 'a\\\\nb'; what is"),
     (ONE, Reading(), {"image": ["a", "a", "c", "d"], "label": ["x", "y", "x", "x"], "patient": ["1"] * 4},
      "image 'a' comes with label 'x' and 'y'"),
     (ONE, Reading(), {"image": ["a", "a", "c", "c"]}, r"comes with patient '\d' and '\d' \(2 such images\)"),
