@@ -55,6 +55,8 @@ def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, sepa
     if _starts_with(path, PARQUET):
         return _parquet(path)
     raw, digest = _content(path)
+    if raw[:4] == PARQUET:
+        raise SplitError(f"{path} is a Parquet file packed with gzip; unpack it")
     if raw[:4] in SHEETS:
         from splits.sheets import read_sheet
 
@@ -323,9 +325,9 @@ def _column(file: Any, name: str) -> pl.Series | None:
     for batch in file.iter_batches(batch_size=BATCH, columns=[name]):
         batch.validate(full=True)  # text that is no UTF-8 is found here and nowhere later
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            parts.append(_bare(pl.Series(batch.column(0), dtype=pl.String)))
+            parts.append(_bare(pl.Series(batch.column(name), dtype=pl.String)))
         else:
-            values.append(batch.column(0))
+            values.append(batch.column(name))
     if parts:
         return pl.concat(parts, rechunk=False)
     text = _as_text(pa.chunked_array(values, type=kind))

@@ -68,6 +68,14 @@ def test_balanced_classes_are_not_mentioned() -> None:
     assert said({"train": [(0, 10), (1, 5)], "test": [(0, 12), (1, 3)]}) == []  # one image off its share is rounding
 
 
+def test_a_quarter_of_the_share_is_off() -> None:
+    assert said({"train": [(0, 100), *[(1, 1)] * 24], "test": [(0, 100), *[(1, 1)] * 16]}) == []
+    assert said({"train": [(0, 100), *[(1, 1)] * 25], "test": [(0, 100), *[(1, 1)] * 15]}) == [
+        "class severe could not be balanced: train has 25, its share is 20; test has 15, its share is 20; "
+        "it has 40 images of 40 patients"
+    ]
+
+
 def test_a_class_that_a_split_lacks() -> None:
     few = said({"train": [(0, 5), (0, 5), (1, 1), (1, 1)], "test": [(0, 5), (0, 5)]})
     assert few == ["class severe is absent from test: it has 2 images of 2 patients"]

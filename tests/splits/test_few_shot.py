@@ -72,6 +72,13 @@ def test_sixteen_shots_are_sixteen_patients() -> None:
     assert any(len({units[image] for image in draw["image"]}) < 16 for _, draw in by_image.group_by("seed", "label"))
 
 
+def test_val_gives_four_of_a_class_at_most() -> None:
+    table = frame([(unit, split, 0) for split in ("train", "val", "test") for unit in range(20)])
+    for shots, val in ((1, 1), (3, 3), (4, 4), (5, 4), (16, 4)):
+        found, _ = few_shot(table, shots, [1])
+        assert found["split"].to_list() == ["train"] * shots + ["val"] * val
+
+
 def test_every_image_has_its_chance() -> None:
     table = frame([(unit, "train", 0) for unit in range(10)])
     found, _ = few_shot(table, 2, range(200))

@@ -194,6 +194,10 @@ def test_shared_patients_are_left_out_of_the_external_split() -> None:
     assert split.frame.height == 59
     assert "003" not in of_image(split)
     assert "1 external images of 1 patients seen elsewhere are left out" in split.notes
+    assert not any("more than one site" in note for note in split.notes)
+    patient[3] = patient[2]  # whichever row comes last
+    split = made(simple(patient=patient), plan_of(PLAIN, external=("b",), drop_shared=True))
+    assert not any("more than one site" in note for note in split.notes)
     said = made(simple(patient=patient), plan_of(PLAIN))
     assert any(note.startswith("1 patients are at more than one site and taken as the same") for note in said.notes)
 

@@ -150,6 +150,7 @@ BAD: list[tuple[bytes, dict[str, Any], str]] = [
     (gzip.compress(b"a,b\n1,2\n") + b"more", {}, "is a damaged gzip file"),
     (b"\x89PNG\r\n\x1a\n" + bytes(50), {}, "line 1: byte 0x89 is not utf-8"),
     (b"PAR1" + b"x" * 40 + b"PAR1", {}, "is a damaged Parquet file"),
+    (gzip.compress(b"PAR1" + b"x" * 40), {}, "is a Parquet file packed with gzip; unpack it"),
     (b"PK\x03\x04" + b"x" * 40, {}, "can't be read as an Excel sheet"),
 ]
 
@@ -271,6 +272,12 @@ def test_parquet_columns_of_other_types_are_left_out_and_said(tmp_path: Path, ar
     assert table.notes == ("column 'odd' holds no plain values and is not read",)
     with pytest.raises(SplitError, match="no column with a name or plain values"):
         read_table(parquet_of({"odd": array}, tmp_path))
+
+
+def test_parquet_columns_with_points_in_their_names(tmp_path: Path) -> None:
+    columns = {"x": pa.array([{"y": 1}]), "x.y": pa.array(["1"]), "a.b": pa.array(["2"]), "a": pa.array(["3"])}
+    read = read_table(parquet_of(columns, tmp_path)).frame
+    assert read.to_dict(as_series=False) == {"x.y": ["1"], "a.b": ["2"], "a": ["3"]}
 
 
 def test_parquet_columns_that_share_a_name(tmp_path: Path) -> None:
