@@ -41,7 +41,7 @@ class Split:
     notes: tuple[str, ...]
 
 
-APART = "\x1f"  # between site and patient where each site numbers its own patients: no text file holds it
+APART = "\x1f"  # between site and patient where each site numbers its own patients: no site's name holds it
 
 
 def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambda step: None) -> Split:

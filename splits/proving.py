@@ -235,8 +235,8 @@ def _write_new(out: Path, frame: pl.DataFrame) -> None:
         else:
             frame.write_csv(temporary)
         Path(temporary).chmod(0o644)
-        os.link(temporary, out)  # unlike a rename it fails where somebody else made the file meanwhile
-    except FileExistsError:
-        raise SplitError(f"{out} exists; name a new file") from None
+        if os.path.lexists(out):
+            raise SplitError(f"{out} exists; name a new file")
+        os.replace(temporary, out)
     finally:
-        Path(temporary).unlink()
+        Path(temporary).unlink(missing_ok=True)

@@ -71,7 +71,7 @@ def _patients(split: Split, plan: Plan, salt: bytes) -> pl.Series | None:
         return None
     if not plan.patients_per_site:
         return hex_column(digests(salt, space, names))
-    parted = names.str.split_exact(APART, 1).struct.rename_fields(["site", "patient"]).struct.unnest()
+    parted = names.str.splitn(APART, 2).struct.rename_fields(["site", "patient"]).struct.unnest()
     return per_site_ids(parted["site"], parted["patient"], space, salt)
 
 

@@ -152,6 +152,7 @@ def _renamed(frame: pl.DataFrame, key: str, shared: Sequence[str], several: bool
     stem = pl.col("image").str.split("/").list.last().str.replace(r"\.[A-Za-z]+$", "").str.to_lowercase()
     ties = {"group_0": pl.concat_str(prefix, "group") if "group" in frame.columns else pl.lit(None, pl.String)}
     ties["group_1"] = stem if key in shared else pl.lit(None, pl.String)
+    ties["group_2"] = patient  # they tie also where another set's patients are unavailable
     site = pl.lit(key) if several else pl.col("site")
     return frame.with_columns(patient=patient, image=pl.concat_str(prefix, "image"), site=site, **ties).drop(
         "group", "published", strict=False

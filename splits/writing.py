@@ -169,7 +169,9 @@ def _hashed_shots(shots: pl.DataFrame, plan: Plan, salt: bytes) -> pl.DataFrame:
 
 def _write_images(private: Path, split: Split, plan: Plan) -> None:
     """The images under their own names, for training; readable by the owner alone."""
-    names = split.patients.names.str.split(APART).list.last() if plan.patients_per_site else split.patients.names
+    names = split.patients.names
+    if plan.patients_per_site:
+        names = names.str.splitn(APART, 2).struct.field("field_1")
     known = pl.Series(split.patients.codes)
     codes = pl.select(pl.when(known >= 0).then(known)).to_series()
     fold = ["fold"] if "fold" in split.frame.columns else []

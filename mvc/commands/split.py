@@ -339,7 +339,9 @@ def _need_columns(patient: str | None, label: list[str] | None, unavailable: str
 
 def fail(error: Exception) -> NoReturn:
     """Say what is wrong with the input and leave with 1."""
-    typer.echo(f"error: {error}", err=True)
+    from protocol.findings import plain
+
+    typer.echo(f"error: {plain(str(error), 2000)}", err=True)
     raise typer.Exit(1)
 
 

@@ -47,8 +47,8 @@ def table_of(content: bytes, folder: Path, name: str = "table.csv", **options: A
         b"image\tlabel\na.png\t1\nb.png\t\n",
         b"image|label\na.png|1\nb.png|\n",
         b"image,label,\na.png,1,\nb.png,,\n",
-        gzip.compress(b"image,label\na.png,1\nb.png,\n"),
-        gzip.compress(b"image,label\na.png,1\n") + gzip.compress(b"b.png,\n"),
+        gzip.compress(b"image,label\na.png,1\nb.png,\n", mtime=0),
+        gzip.compress(b"image,label\na.png,1\n", mtime=0) + gzip.compress(b"b.png,\n", mtime=0),
     ],
 )
 def test_the_same_table_in_many_forms(tmp_path: Path, content: bytes) -> None:
@@ -120,7 +120,7 @@ BAD: list[tuple[bytes, dict[str, Any], str]] = [
     (b"", {}, " is empty$"),
     (b" \n\r\n", {}, " is empty$"),
     (b"\xef\xbb\xbf\n", {}, " is empty$"),
-    (gzip.compress(b""), {}, " is empty$"),
+    (gzip.compress(b"", mtime=0), {}, " is empty$"),
     (b",,\n,,\n", {}, "no column with a name"),
     ("a,b\n1,2\n".encode("utf-16"), {}, "is UTF-16 text; save it as UTF-8, or say --encoding utf-16$"),
     ("a,b\n1,2\n".encode("utf-32"), {}, "is UTF-32 text; save it as UTF-8, or say --encoding utf-32$"),
@@ -145,12 +145,12 @@ BAD: list[tuple[bytes, dict[str, Any], str]] = [
     (b"a,b, a \n1,2,3\n", {}, "the column name 'a' comes 2 times"),
     (b"x" * 200_000 + b",b\n1,2\n", {}, "the first line can't be read as a row of a table"),
     (b"\x1f\x8b" + b"x" * 40, {}, "is a damaged gzip file"),
-    (gzip.compress(b"a,b\n1,2\n")[:-6], {}, "is a damaged gzip file"),
-    (gzip.compress(b"a,b\n1,2\n")[:-5] + b"wrong", {}, "is a damaged gzip file"),
-    (gzip.compress(b"a,b\n1,2\n") + b"more", {}, "is a damaged gzip file"),
+    (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-6], {}, "is a damaged gzip file"),
+    (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-5] + b"wrong", {}, "is a damaged gzip file"),
+    (gzip.compress(b"a,b\n1,2\n", mtime=0) + b"more", {}, "is a damaged gzip file"),
     (b"\x89PNG\r\n\x1a\n" + bytes(50), {}, "line 1: byte 0x89 is not utf-8"),
     (b"PAR1" + b"x" * 40 + b"PAR1", {}, "is a damaged Parquet file"),
-    (gzip.compress(b"PAR1" + b"x" * 40), {}, "is a Parquet file packed with gzip; unpack it"),
+    (gzip.compress(b"PAR1" + b"x" * 40, mtime=0), {}, "is a Parquet file packed with gzip; unpack it"),
     (b"PK\x03\x04" + b"x" * 40, {}, "can't be read as an Excel sheet"),
 ]
 
