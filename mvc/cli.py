@@ -2,6 +2,7 @@
 
 import errno
 import importlib.metadata
+import io
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import typer
 from mvc.commands import bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
 from protocol import EDITION
 
+LEDGER_KEPT = "the ledger is whole, mvc ledger list shows what it holds"
 GRACE = 3.0  # seconds between SIGTERM and the end: platforms kill after five
 
 app = typer.Typer(
@@ -70,11 +72,15 @@ def main() -> NoReturn:
     """Run the command line and leave with the exit code that the user was promised."""
     signal.signal(signal.SIGTERM, _terminated)
     _end_in_time()
+    for stream in (sys.stdout, sys.stderr):  # a terminal of few letters is no reason to fail after the work is done
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="mvc")
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, evalai.Interrupted):
-            typer.echo("interrupted; the ledger is whole, mvc ledger list shows what it holds", err=True)
+            kept = "nothing was written" if "split" in sys.argv[1:2] else LEDGER_KEPT
+            typer.echo(f"interrupted; {kept}", err=True)
         raise
     except Exception as error:
         sys.exit(_disk_refused(error) or _our_fault(error))

@@ -11,14 +11,14 @@ VAL_SHOTS = 4
 
 
 def few_shot(
-    frame: pl.DataFrame, shots: int, seeds: Sequence[int], *, by_image: bool = False
+    frame: pl.DataFrame, shots: int, seeds: Sequence[int], classes: Sequence[str], *, by_image: bool = False
 ) -> tuple[pl.DataFrame, list[str]]:
     """For each seed the images of a ``shots``-shot draw, and notes on classes that have fewer.
 
-    ``frame`` has one row an image: ``image``, ``unit``, ``split`` (text) and ``label`` (class index or null). From the
-    train split ``shots`` images of each class are drawn without replacement, from val ``min(shots, 4)``; a class
-    with fewer gives what it has, none twice. Every unit of a class gives one image before any gives a second one, so
-    that 16 shots are 16 patients where there are so many; ``by_image`` draws among images as if each were its own
+    ``frame`` has one row an image: ``image``, ``unit``, ``split`` (text) and ``label`` (index of ``classes`` or null).
+    From the train split ``shots`` images of each class are drawn without replacement, from val ``min(shots, 4)``; a
+    class with fewer gives what it has, none twice. Every unit of a class gives one image before any gives a second one,
+    so that 16 shots are 16 patients where there are so many; ``by_image`` draws among images as if each were its own
     patient. The result, columns ``image, seed, split, label`` in order of seed, split, label and image, depends on
     neither the order of rows nor on ``shots`` but for its size: 8 shots are among the 16 of the same seed.
 
@@ -47,7 +47,7 @@ def few_shot(
         draws.append(chosen.select("image", pl.lit(seed, pl.Int64).alias("seed"), "split", "label"))
     short = pool.filter(pl.col("split") == "train").group_by("label").len().filter(pl.col("len") < shots).sort("label")
     notes = [
-        f"class {label} has {count} train images, fewer than {shots} shots: all are drawn"
+        f"class {classes[label]} has {count} train images, fewer than {shots} shots: all are drawn"
         for label, count in short.rows()
     ]
     return pl.concat(draws).sort("seed", "split", "label", "image"), notes

@@ -4,12 +4,15 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from splits.files import no_pipe
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +22,7 @@ BLOCK = 64  # bytes of a block of SHA-256
 CHUNK = 250_000  # identifiers hashed at once
 DIGEST = 32  # bytes
 SHORTEST_SALT = 16  # bytes: a 128-bit key can't be guessed; a shorter one is refused
+TO_PUBLISH = ("splits.parquet", "split.json")  # a folder that holds one of these is given away as it is
 
 
 def hash_identifier(salt: bytes, namespace: str, identifier: str) -> str:
@@ -135,10 +139,35 @@ def read_salt(path: Path) -> bytes:
     """The 32 bytes that :func:`write_salt` wrote.
 
     Raises ``ValueError`` when the file does not hold exactly 64 hex characters and an optional line end (the
-    message never shows the content), ``OSError`` when it can't be read.
+    message never shows the content) or is a pipe, ``OSError`` when it can't be read.
     """
+    no_pipe(path, "the salt")
     with path.open("rb") as file:
         content = file.read(2 * SALT_BYTES + 3)
     if not re.fullmatch(rb"[0-9a-fA-F]{64}(\r?\n)?", content):
         raise ValueError(f"{path} is not a salt file: it must hold {2 * SALT_BYTES} hex characters on one line")
     return bytes.fromhex(content.decode("ascii"))
+
+
+def published_beside(path: Path) -> str | None:
+    """The file beside ``path`` that shows its folder to be one to publish; None where there is none."""
+    folder = path.parent.resolve()
+    return next((name for name in TO_PUBLISH if (folder / name).is_file()), None)
+
+
+def salt_warnings(path: Path) -> list[str]:
+    """What endangers the salt in ``path``: a folder that is published, a mode that lets others read it."""
+    found = []
+    if beside := published_beside(path):
+        found.append(
+            f"{path} lies beside {beside}, in a folder to publish; whoever gets it can undo the hashes: "
+            "move it to a folder that you keep"
+        )
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return found
+    if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        rights = f"{stat.S_IMODE(mode):04o}"
+        found.append(f"{path} can be read or changed by others on this machine (mode {rights}); chmod 600 mends it")
+    return found

@@ -38,6 +38,7 @@ class Split:
     subgroups: tuple[str, ...]
     counts: tuple[Count, ...]
     images_per_unit: float
+    images_per_patient: float | None  # None where patients are unavailable
     notes: tuple[str, ...]
 
 
@@ -51,11 +52,13 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     ``plan.proportions``. The same images and plan give the same splits in any order of rows, on any machine.
 
     Raises :class:`SplitError` for a site that does not exist, a patient both at an external site and elsewhere (unless
-    ``plan.drop_shared``), ids that differ in zeros, case or a decimal point only (unless ``plan.ids_as_written``),
-    fewer patients than classes, and what :func:`splits.assign.draw` refuses.
+    ``plan.drop_shared``), ids or sites that differ in zeros, case, blanks or a decimal point only (unless
+    ``plan.ids_as_written``), fewer patients than classes, and what :func:`splits.assign.draw` refuses.
     """
     check_proportions(plan.proportions)
     notes, frame = list(gathered.images.notes), gathered.images.frame
+    if plan.patients_per_site and not (plan.columns.site or plan.dataset or plan.recipe):
+        raise SplitError("--patients-per-site: which column holds the sites? Say --site COLUMN")
     _known_sites(frame, plan)
     unknown = 0 if plan.unavailable else frame["patient"].null_count()
     if unknown:
@@ -81,6 +84,8 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
     split_of = np.zeros(len(sizes), dtype=np.int64)
     split_of[units] = split
     counts = counts_of(split_of, sizes, everything, len(gathered.classes))
+    if not plan.unavailable:
+        counts = _with_patients(counts, patients, split)
     notes += unbalanced(labels, counts, gathered.classes, plan.proportions, plan.unit)
     frame = frame.with_columns(split=pl.Series(SPLIT_NAMES, dtype=pl.String).gather(split))
     if plan.folds is not None:
@@ -95,7 +100,7 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         if gathered.kind == "multilabel":
             raise SplitError("few-shot draws need one class an image; findings have none. Leave --shots out")
         pool = frame.select("image", "split", "label", unit=pl.Series(units))
-        shots, said = few_shot(pool, plan.shots, plan.shot_seeds, by_image=plan.shots_by_image)
+        shots, said = few_shot(pool, plan.shots, plan.shot_seeds, gathered.classes, by_image=plan.shots_by_image)
         notes += said
     named = ("label",) if "label" in frame.columns else tuple(_numbered(frame, "label"))
     return Split(
@@ -108,8 +113,17 @@ def make(gathered: Gathered, plan: Plan, progress: Callable[[str], None] = lambd
         gathered.subgroups,
         counts,
         round(frame.height / len(sizes), 4),
+        None if plan.unavailable else round(frame.height / len(patients.names), 4),
         tuple(notes),
     )
+
+
+def _with_patients(counts: tuple[Count, ...], patients: Coded, split: NDArray[np.int64]) -> tuple[Count, ...]:
+    """``counts`` with the patients of each split, who are more than its units where groups tie them."""
+    place = np.zeros(len(patients.names), dtype=np.int64)
+    place[patients.codes] = split
+    held = np.bincount(place, minlength=len(SPLIT_NAMES))
+    return tuple(count.model_copy(update={"patients": int(held[SPLIT_NAMES.index(count.split)])}) for count in counts)
 
 
 def _numbered(frame: pl.DataFrame, name: str) -> list[str]:
@@ -141,7 +155,11 @@ def _units(frame: pl.DataFrame, plan: Plan, groups: list[str], *, check: bool) -
 
 
 def _known_sites(frame: pl.DataFrame, plan: Plan) -> None:
-    sites = frame["site"].unique().sort().to_list()
+    """SplitError where sites differ in spelling only, an external one does not exist, or all are external."""
+    own = coded(frame["site"].unique())
+    if plan.columns.site and not (plan.ids_as_written or plan.dataset or plan.recipe):
+        one_spelling(own, plan.columns.site, "site")
+    sites = own.names.to_list()
     for name in plan.external:
         if name not in sites:
             known = ", ".join(map(repr, sites[:20]))

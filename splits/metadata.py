@@ -1,8 +1,7 @@
 """Turn a metadata table of any columns into images with patient, label, site: what the draw needs, nothing guessed."""
 
 import re
-import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,19 +10,25 @@ import polars as pl
 from protocol.findings import plain
 from protocol.task import no_subgroup
 from protocol.types import Kind, Unit
+from splits.cells import (
+    NO_ID,
+    NO_SITE_NAME,
+    all_spelled,
+    exact,
+    names_nobody,
+    no_hidden_characters,
+    without_words,
+)
 from splits.datasets.base import Images
 from splits.errors import SplitError
+from splits.labels import MAX_TEXT, labelled
 from splits.reading import Table, need_columns
 
-# What stands for "no label" in released files (beside an empty cell), unless it is named as a class.
-NO_LABEL = ("nan", "na", "n/a", "null", "?", "-100", "-100.0")
 IMAGE_NAMES = (
     "image_id", "image", "images", "image index", "image_name", "imagename", "image name", "id_code", "filename",
     "file_name", "file", "path", "filepath", "file_path", "image_path", "img", "isic_id",
 )  # fmt: skip
-MAX_CLASSES = 200
 MAX_LEVELS = 200  # of a subgroup: more is a number or a name
-MAX_TEXT = 200  # characters of what is published as text
 NO_SITE = "unstated"
 
 
@@ -69,8 +74,9 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
     """The images of ``table``.
 
     Raises :class:`SplitError` for a column that is missing, named twice or (the image's) ambiguous; an image, patient
-    or site without a name; an image with two labels, patients or sites; labels that are no class; images without a
-    label unless they are to be dropped.
+    or site without a name (an empty cell, or NA, nan, unknown ...), with characters that can't be seen, or made of
+    numbers that lost digits; a site or subgroup that has a value for nearly each patient; an image with two labels,
+    patients or sites; and what :func:`splits.labels.labelled` refuses.
     """
     frame, path = table.frame, table.path
     if not columns.labels:
@@ -99,18 +105,46 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
     slashes = int(frame[image].str.contains("\\", literal=True).sum())
     if slashes:
         notes.append(f"{slashes} image names hold a backslash; it is taken as / (the same name on every system)")
-    rows = frame.select(**picked)
-    _no_blanks(rows, {"image": image, "patient": columns.patient, "site": columns.site}, str(path))
-    if columns.site:
-        _publishable(rows["site"], columns.site)
+    rows = _names(frame.select(**picked), columns, image, table, notes)
     rows, merged = _one_row_an_image(rows)
     if merged:
         notes.append(f"{merged} rows repeat an image with the same content; each image is kept once")
-    rows, kind, classes, said = _labels(rows, columns, reading)
-    _class_names(classes)
-    return Gathered(
-        Images(rows, (*notes, *said), reading.unit, reading.unavailable), kind, classes, image, columns.subgroups
-    )
+    found = labelled(rows, columns.labels, columns.separator, reading.classes, drop=reading.drop_unlabelled)
+    images = Images(found.rows, (*notes, *found.notes), reading.unit, reading.unavailable)
+    return Gathered(images, found.kind, found.classes, image, columns.subgroups)
+
+
+def _names(rows: pl.DataFrame, columns: Columns, image: str, table: Table, notes: list[str]) -> pl.DataFrame:
+    """``rows`` with names that can be told apart and, where they are published, tell nobody; SplitError otherwise."""
+    groups = {f"group_{index}": name for index, name in enumerate(columns.groups)}
+    patients = {"patient": columns.patient} if columns.patient is not None else {}
+    sites = {"site": columns.site} if columns.site is not None else {}
+    words = dict.fromkeys([*patients, *groups], NO_ID) | dict.fromkeys(sites, NO_SITE_NAME)
+    empty = {name: rows[name].null_count() for name in groups}
+    rows, seen = without_words(rows, words)
+    _no_blanks(rows, {"image": image} | patients | sites, seen, str(table.path))
+    for name in groups.keys() & seen.keys():
+        count = rows[name].null_count() - empty[name]
+        notes.append(f"{count} cells of column {groups[name]!r} say that there is none (NA, unknown); they tie nothing")
+    ids = {"image": image} | patients | groups
+    no_hidden_characters(rows, ids)
+    for name, column in ids.items():
+        exact(rows[name], column, table.rounded)
+    others = {f"stratify_{index}": name for index, name in enumerate(columns.stratify)}
+    shown = sites | {name: name for name in columns.subgroups}
+    rows = all_spelled(rows, ids | others | shown, notes)
+    whose = patients or groups or {"image": image}
+    for name, column in shown.items():
+        levels = rows[name].drop_nulls().n_unique()
+        if not names_nobody(levels, (rows[own] for own in whose)):
+            raise SplitError(
+                f"column {column!r} can't be a {'site' if name == 'site' else 'subgroup'}: its {levels} values are "
+                f"nearly as many as those of {', '.join(map(repr, whose.values()))} and would name people in what is "
+                "published; write fewer levels"
+            )
+    if columns.site:
+        _publishable(rows["site"], columns.site)
+    return rows
 
 
 def image_column(frame: pl.DataFrame, taken: Collection[str | None], path: str) -> str:
@@ -151,10 +185,12 @@ def _publishable(values: pl.Series, column: str) -> None:
             )
 
 
-def _no_blanks(rows: pl.DataFrame, columns: dict[str, str | None], path: str) -> None:
+def _no_blanks(rows: pl.DataFrame, columns: Mapping[str, str], words: Mapping[str, str], path: str) -> None:
+    """SplitError for rows without a name; ``words`` are what stood for none where the cell was not empty."""
     for name, column in columns.items():
-        blank = int(rows[name].null_count()) if column else 0
+        blank = int(rows[name].null_count())
         if blank:
+            empty = f"empty or {plain(words[name], 20)!r}" if name in words else "empty"
             first = int(np.flatnonzero(rows[name].is_null().to_numpy())[0]) + 1
             what = {
                 "image": "an image without a name can't be found again; leave these rows out, or name them",
@@ -162,7 +198,7 @@ def _no_blanks(rows: pl.DataFrame, columns: dict[str, str | None], path: str) ->
                 "site": "write the site of each image",
             }[name]
             raise SplitError(
-                f"{path}: column {column!r} is empty in {blank} of {rows.height} rows (first: row {first}); {what}"
+                f"{path}: column {column!r} is {empty} in {blank} of {rows.height} rows (first: row {first}); {what}"
             )
 
 
@@ -184,171 +220,3 @@ def _one_row_an_image(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         f"image {plain(several['image'][0], 80)!r} comes with {differs.partition('_')[0]} {plain(seen, 120)}{more}; "
         "an image has one row: mend the rows, or name the column that tells the images apart"
     )
-
-
-def _labels(
-    rows: pl.DataFrame, columns: Columns, reading: Reading
-) -> tuple[pl.DataFrame, Kind, tuple[str, ...], list[str]]:
-    if len(columns.labels) > 1:
-        return _findings_in_columns(rows, columns, reading)
-    if columns.separator is not None:
-        return _findings_in_one(rows, columns, reading)
-    notes: list[str] = []
-    column = columns.labels[0]
-    rows = _without_tokens(rows, reading)
-    values = rows["label_0"].drop_nulls().unique().sort().to_list()
-    rows = unlabelled(rows, rows["label_0"].is_null(), f"column {column!r}", reading.drop_unlabelled, notes)
-    places, classes, said = _classes(values, column, reading.classes)
-    label = pl.col("label_0").replace_strict(places, default=None, return_dtype=pl.Int64).alias("label")
-    kind: Kind = "binary" if len(classes) == 2 else "multiclass"
-    return rows.with_columns(label).drop("label_0"), kind, classes, [*notes, *said]
-
-
-def _without_tokens(rows: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """Cells that say that there is no label are null, unless a class is called so."""
-    missing = tuple(token for token in NO_LABEL if token not in {name.casefold() for name in reading.classes})
-    text = pl.col("label_0")
-    return rows.with_columns(
-        pl.when(text.str.to_lowercase().is_in(missing)).then(None).otherwise(text).alias("label_0")
-    )
-
-
-def unlabelled(rows: pl.DataFrame, without: pl.Series, where: str, drop: bool, notes: list[str]) -> pl.DataFrame:
-    """``rows`` but for those ``without`` a label, which are refused unless they are to be dropped."""
-    count = int(without.sum())
-    if count == rows.height:
-        raise SplitError(f"{where} holds no label at all; name the column or the file with the classes")
-    if count and not drop:
-        raise SplitError(
-            f"{where} holds no label of {count} of {rows.height} images (empty, nan, NA, ? or -100); "
-            "say --drop-unlabelled to leave them out, or mend the rows"
-        )
-    if count:
-        notes.append(f"{count} images without a label are left out")
-    return rows.filter(~without)
-
-
-def _classes(
-    values: list[str], column: str, named: tuple[str, ...]
-) -> tuple[dict[str, int], tuple[str, ...], list[str]]:
-    """The class index of each value, the class names, and what is to be said."""
-    numbers = {value: _whole(value) for value in values}
-    whole = all(number is not None for number in numbers.values())
-    if named:
-        by_number = {_whole(name): index for index, name in enumerate(named)}
-        if set(values) <= set(named):
-            places = {name: index for index, name in enumerate(named)}
-        elif None not in by_number:  # classes called 1, 2, 3 and cells of 1.0: the same numbers
-            places = {value: by_number[number] for value, number in numbers.items() if number in by_number}
-        elif set(by_number) == {None} and whole:  # names in the order of the numbers
-            places = {
-                value: number for value, number in numbers.items() if number is not None and 0 <= number < len(named)
-            }
-        else:
-            places = {name: index for index, name in enumerate(named)}
-        wrong = [value for value in values if value not in places]
-        if wrong:
-            raise SplitError(
-                f"column {column!r} holds {plain(wrong[0], 60)!r}, which is not among --classes {', '.join(named)}; "
-                "name every class in its order, or mend the rows"
-            )
-        present = {places[value] for value in values}
-        absent = [name for index, name in enumerate(named) if index not in present]
-        return places, named, [f"no image of class {name}" for name in absent]
-    if len(values) < 2:
-        raise SplitError(
-            f"column {column!r} holds one class only ({plain(values[0], 60)!r}); there is nothing to classify"
-        )
-    if len(values) > MAX_CLASSES:
-        raise SplitError(
-            f"column {column!r} holds {len(values)} different values ({plain(values[0], 60)!r} ...): is that the label?"
-        )
-    if whole:
-        ordered = sorted(set(numbers.values()), key=lambda number: number or 0)
-        places = {value: ordered.index(number) for value, number in numbers.items()}
-        contiguous = ordered == list(range(len(ordered)))
-        said = [] if contiguous else [f"classes {', '.join(map(str, ordered))} become 0 to {len(ordered) - 1}"]
-        return places, tuple(map(str, ordered)), said
-    places = {value: index for index, value in enumerate(values)}
-    order = ", ".join(f"{index} {plain(value, 40)}" for value, index in places.items())
-    return places, tuple(values), [f"class order is alphabetical ({order}); --classes sets another"]
-
-
-def _class_names(names: Sequence[str]) -> None:
-    """SplitError for names that a task can't have: two alike, or none at all."""
-    if len(names) < 2:
-        raise SplitError(f"one class only ({plain(names[0], 60)!r}); there is nothing to classify")
-    seen: dict[str, str] = {}
-    for name in names:
-        if not name or len(name) > MAX_TEXT or not name.isprintable():
-            raise SplitError(
-                f"a class is called {plain(name, 60)!r}; a name has 1 to {MAX_TEXT} characters, no control character"
-            )
-        form = unicodedata.normalize("NFC", name).casefold()
-        if form in seen:
-            raise SplitError(
-                f"classes {plain(seen[form], 60)!r} and {plain(name, 60)!r} are one name but for case or the form of a "
-                "letter; write one spelling"
-            )
-        seen[form] = name
-
-
-def _whole(value: str) -> int | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() and abs(number) < 2**53 and "_" not in value else None
-
-
-def _findings_in_columns(
-    rows: pl.DataFrame, columns: Columns, reading: Reading
-) -> tuple[pl.DataFrame, Kind, tuple[str, ...], list[str]]:
-    """One column a finding: 1, 0, and empty (or -1, uncertain) for not labelled."""
-    names = [f"label_{index}" for index in range(len(columns.labels))]
-    notes = []
-    for name, column in zip(names, columns.labels, strict=True):
-        values = rows[name].drop_nulls().unique().to_list()
-        known = {value: _whole(value) for value in values if value.casefold() not in NO_LABEL}
-        wrong = [value for value, number in known.items() if number not in (0, 1, -1)]
-        if wrong:
-            raise SplitError(
-                f"column {column!r} holds {plain(wrong[0], 60)!r}; with several --label columns each is a finding "
-                "of 1, 0 or empty (for classes name one column, for findings in one column say --label-separator)"
-            )
-        uncertain = [value for value, number in known.items() if number == -1]
-        count = int(rows[name].is_in(uncertain).sum()) if uncertain else 0
-        if count:
-            notes.append(f"{count} images are uncertain (-1) for {column}; they count as not labelled")
-        places = {value: number for value, number in known.items() if number in (0, 1)}
-        rows = rows.with_columns(pl.col(name).replace_strict(places, default=None, return_dtype=pl.Int8))
-    without = rows.select(pl.all_horizontal(pl.col(names).is_null()))[names[0]]
-    rows = unlabelled(rows, without, f"columns {', '.join(columns.labels[:3])} ...", reading.drop_unlabelled, notes)
-    return rows, "multilabel", columns.labels, notes
-
-
-def _findings_in_one(
-    rows: pl.DataFrame, columns: Columns, reading: Reading
-) -> tuple[pl.DataFrame, Kind, tuple[str, ...], list[str]]:
-    """Findings of an image in one cell, parted by the separator; a value that names no finding means none."""
-    notes: list[str] = []
-    column, mark = columns.labels[0], columns.separator or "|"
-    rows = _without_tokens(rows, reading)
-    rows = unlabelled(rows, rows["label_0"].is_null(), f"column {column!r}", reading.drop_unlabelled, notes)
-    cells = rows["label_0"].str.split(mark).list.eval(pl.element().str.strip_chars())
-    values = cells.explode().drop_nulls().unique().sort().to_list()
-    none = [value for value in values if value.casefold() in ("no finding", "no findings", "none", "normal", "")]
-    classes = reading.classes or tuple(value for value in values if value not in none)
-    wrong = [value for value in values if value not in classes and value not in none]
-    if wrong:
-        raise SplitError(
-            f"column {column!r} holds {plain(wrong[0], 60)!r}, which is not among --classes {', '.join(classes)}"
-        )
-    if len(classes) < 2 or len(classes) > MAX_CLASSES:
-        raise SplitError(f"column {column!r} holds {len(classes)} findings parted by {mark!r}; is that its separator?")
-    frame = rows.drop("label_0").with_columns(
-        *(cells.list.contains(value).cast(pl.Int8).alias(f"label_{index}") for index, value in enumerate(classes))
-    )
-    if none and not reading.classes:
-        notes.append(f"{', '.join(repr(value) for value in none)} means that no finding is present")
-    return frame, "multilabel", tuple(classes), notes

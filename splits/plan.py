@@ -55,11 +55,16 @@ class Plan(Record):
 
 
 class Count(Record):
-    """Rows of one split: images, units, and images of each class (of a finding: images that have it)."""
+    """Rows of one split: images, units, and images of each class (of a finding: images that have it).
+
+    A unit is what stays together: a patient, or several that a group ties. ``patients`` is None where they are
+    unavailable.
+    """
 
     split: SplitName
     images: int
     units: int
+    patients: int | None = None
     images_per_class: tuple[int, ...]
     units_per_class: tuple[int, ...]
 
@@ -79,4 +84,5 @@ class SplitRecord(Record):
     sites: tuple[str, ...]
     counts: tuple[Count, ...]
     images_per_unit: float
+    images_per_patient: float | None = None
     notes: tuple[str, ...]

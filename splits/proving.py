@@ -1,9 +1,8 @@
-"""Prove that a published split is one's own, and hash the identifiers of other tables in the same way."""
+"""Prove that a published split is one's own."""
 
-import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,19 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
+from protocol.findings import plain
 from splits.errors import SplitError
-from splits.hashing import hash_column, new_salt, salt_check, write_salt
+from splits.files import no_pipe
+from splits.hashing import salt_check
 from splits.making import make
-from splits.metadata import image_column
 from splits.plan import SplitRecord
-from splits.reading import need_columns, read_table
-from splits.sealing import Sealed, per_site_ids, seal
-from splits.sources import Files, load
-from splits.writing import salt_of, write_table
+from splits.reading import Table, need_columns, read_table
+from splits.sealing import Sealed, seal
+from splits.sources import Files, load, settled
+from splits.writing import SHOTS_FILE, SPLITS_FILE, hashed_shots, record_of, salt_of, write_table
+
+# Fields of split.json that have a check of their own, or that another machine may have otherwise.
+CHECKED_APART = ("software", "sources", "salt_check", "splits_sha256", "few_shot_sha256")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Proof:
 def read_record(path: Path) -> SplitRecord:
     """The ``split.json`` in ``path``; SplitError where it is none."""
     try:
+        no_pipe(path, "the record")
         return SplitRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise SplitError(
@@ -75,14 +79,17 @@ def verify(
 ) -> Proof:
     """Make the split again from the metadata and the salt, and compare it with the published one.
 
-    Each image, patient, site, label and split of the published file is compared with what the metadata, the salt and
-    the plan in ``record`` give. Raises :class:`SplitError` for input that can't be read.
+    Each row and column of the published file, of few_shot.parquet beside it and each field of ``record`` is compared
+    with what the metadata, the salt and the plan in ``record`` give; but for the names of the files that it was made
+    from and the software. The same rows in another order or format are the same split. Raises :class:`SplitError` for
+    input that can't be read.
     """
     salt = salt_of(salt_file)
     table = read_table(splits_file)
     need_columns(table.frame, ("image_id", "patient_id", "split", "site"), splits_file)
     repeated = pl.all().exclude("image_id").cast(pl.Categorical)  # a number a text: half of the memory
     published, digest = table.frame.with_columns(repeated).sort("image_id"), table.sha256
+    names = _names(table)
     del table
     checks = [_same("salt", salt_check(salt) == record.salt_check, "the salt of this split", "another salt")]
     progress("reading the metadata")
@@ -90,12 +97,26 @@ def verify(
     same = {source.sha256 for source in sources} == {source.sha256 for source in record.sources}
     by_content = "other bytes than the files that the split was made from; what follows compares their content"
     checks.append(Check("metadata", True, "the files that the split was made from" if same else by_content))
-    split = make(gathered, record.plan, progress)
+    plan = settled(record.plan, gathered)
+    split = make(gathered, plan, progress)
     progress("hashing identifiers")
-    checks += _compared(seal(split, record.plan, salt), published)
-    checks.append(
-        _same("digest", digest == record.splits_sha256, f"sha256 {digest}", f"sha256 {digest}, not the record's")
-    )
+    sealed = seal(split, plan, salt)
+    content = _compared(sealed, published, names)
+    checks += content
+    with tempfile.TemporaryDirectory(prefix="mvc-") as folder:
+        own = Path(folder)
+        shots = None if split.few_shot is None else hashed_shots(split.few_shot, plan, salt)
+        if shots is not None:
+            write_table(own / SHOTS_FILE, [shots])
+        if digest != record.splits_sha256 and all(check.ok for check in content):
+            progress("writing the table again")
+            write_table(own / SPLITS_FILE, sealed.parts())  # whether the record or the file has the other bytes
+        else:
+            (own / SPLITS_FILE).symlink_to(splits_file.resolve())
+        again = record_of(split, plan, sources, salt, own)
+    checks += _shots(shots, splits_file.parent / SHOTS_FILE, record, again)
+    checks.append(_record(record, again))
+    checks.append(_digest(digest, record, again, all(check.ok for check in content)))
     return Proof(tuple(checks), digest)
 
 
@@ -103,8 +124,21 @@ def _same(name: str, ok: bool, yes: str, no: str) -> Check:
     return Check(name, ok, yes if ok else no)
 
 
-def _compared(ours: Sealed, published: pl.DataFrame) -> list[Check]:
-    """Every column of every image of ``ours`` against ``published``, which is in order of ``image_id``."""
+def _names(table: Table) -> list[str]:
+    """All columns of a published file, those too that hold no plain values and are not read."""
+    if not table.parquet:
+        return table.frame.columns
+    from pyarrow import parquet
+
+    called = (name.strip() for name in parquet.read_schema(table.path).names)
+    return [*table.frame.columns, *(name for name in called if name and name not in table.frame.columns)]
+
+
+def _compared(ours: Sealed, published: pl.DataFrame, names: Sequence[str]) -> list[Check]:
+    """Every column of every image of ``ours`` against ``published``, which is in order of ``image_id``.
+
+    ``names`` are all columns that the published file has.
+    """
     found, same, columns = 0, Counter[str](), list[str]()
     for part in ours.parts():
         columns = [name for name in part.columns if name != "image_id"]
@@ -112,15 +146,17 @@ def _compared(ours: Sealed, published: pl.DataFrame) -> list[Check]:
         start = published["image_id"].search_sorted(first, side="left")
         end = published["image_id"].search_sorted(last, side="right")
         theirs = published[start:end].with_columns(pl.all().cast(pl.String)).unique("image_id")
-        both = part.with_columns(pl.all().cast(pl.String)).join(theirs, on="image_id", suffix="_published")
+        both = _texts(part).join(_texts(theirs, part.schema), on="image_id", suffix="_published")
         found += both.height
         for name in columns:
             if name in published.columns:
                 same[name] += int(both[name].eq_missing(both[f"{name}_published"]).sum())
     total, own = published.height, len(ours.order)
+    further = sorted(set(names) - {"image_id", *columns})
     return [
         Check("images", found == total, f"{found} of {total} published images are hashes of images in the metadata"),
         Check("all images", found == own, f"{found} of {own} images of the metadata stand in the published file"),
+        _same("columns", not further, "those of this split", f"{_listed(further)} {_are(further)} not of this split"),
         *(
             Check(name, same[name] == found > 0, f"the same in {same[name]} of {found} images")
             if name in published.columns
@@ -130,113 +166,84 @@ def _compared(ours: Sealed, published: pl.DataFrame) -> list[Check]:
     ]
 
 
-def salt_for(path: Path, record: Path | None, *, new: bool) -> tuple[bytes, bool]:
-    """The salt in ``path`` (made and stored first where ``new``), and whether it was made.
-
-    Raises :class:`SplitError` where it is not the salt of the split in ``record``, or ``path`` exists and ``new``.
-    """
-    if new:
-        salt = new_salt()
-        try:
-            write_salt(path, salt)
-        except FileExistsError as error:
-            raise SplitError(str(error)) from None
-        except OSError as error:
-            raise SplitError(f"{path} can't be written ({error.strerror})") from None
-    else:
-        salt = salt_of(path)
-    if record is not None and read_record(record).salt_check != salt_check(salt):
-        raise SplitError(f"{path} holds another salt than the split of {record} was made with")
-    return salt, new
+def _texts(frame: pl.DataFrame, kinds: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    """``frame`` as text; a column that ``kinds`` has as whole numbers is compared by value: '1.0' is 1."""
+    whole = [name for name in frame.columns if kinds is not None and name in kinds and kinds[name].is_integer()]
+    return frame.with_columns(pl.all().cast(pl.String)).with_columns(
+        pl.col(name).str.replace(r"^(-?\d+)\.0+$", "$1") for name in whole
+    )
 
 
-def hash_table(
-    path: Path,
-    out: Path,
-    salt: bytes,
-    *,
-    record: Path | None = None,
-    namespace: str | None = None,
-    image: str | None = None,
-    patient: str | None = None,
-    site: str | None = None,
-    encoding: str = "utf-8",
-) -> dict[str, int]:
-    """Write ``path`` again with ``image_id`` and ``patient_id`` in place of the columns that hold names.
-
-    Everything else stays as it is: a Parquet file keeps its types, a CSV the text of each cell but for blanks around
-    it. Namespace, image and patient columns are those of the split in ``record`` unless they are named. Returns the
-    number of distinct identifiers of each column.
-
-    Raises :class:`SplitError` for columns that are missing or empty in a row, or an ``out`` that exists.
-    """
-    if os.path.lexists(out):
-        raise SplitError(f"{out} exists; name a new file")
-    table = read_table(path, encoding=encoding)
-    texts, plan = table.frame, read_record(record).plan if record else None
-    if plan is not None:
-        namespace = plan.namespace
-        image = image or next((name for name in [plan.columns.image] if name in texts.columns), None)
-        patient = patient or next((name for name in [plan.columns.patient] if name in texts.columns), None)
-        site = site or (plan.columns.site if plan.patients_per_site else None)
-    image = image or image_column(texts, {patient, site}, str(path))
-    columns = {"image": image} | ({"patient": patient} if patient else {})
-    need_columns(texts, [*columns.values(), *([site] if site and patient else [])], path)
-    if texts.height == 0:
-        raise SplitError(f"{path} has a header and no row")
-    if image == patient:
-        raise SplitError(f"column {image!r} is named for images and patients; they need a column each")
-    if site and patient and texts[site].null_count():
-        raise SplitError(f"{path}: column {site!r} is empty in {texts[site].null_count()} rows; write the site of each")
-    frame = _typed(path) if table.parquet else texts
-    nested = [name for name, kind in frame.schema.items() if kind.is_nested() or kind == pl.Binary]
-    if nested and out.suffix != ".parquet":
-        raise SplitError(f"{path}: column {nested[0]!r} holds lists or bytes, which no CSV can; name a .parquet file")
-    counts = {}
-    for what, column in columns.items():
-        named = f"{what}_id"
-        if named in frame.columns and named != column:
-            raise SplitError(f"{path} has a column {named!r} already; drop it, or name it with --{what}")
-        names = texts[column]
-        if names.null_count():
-            raise SplitError(f"{path}: column {column!r} is empty in {names.null_count()} rows; a name can't be empty")
-        if what == "patient" and site:
-            ids = per_site_ids(texts[site], names, f"{namespace}/patient", salt)
-        else:
-            names = names.str.replace_all("\\", "/", literal=True) if what == "image" else names
-            ids = hash_column(salt, f"{namespace}/{what}", names)
-        counts[named] = ids.n_unique()
-        place = frame.columns.index(column)
-        frame = frame.drop(column).insert_column(place, ids.alias(named))
-    _write_new(out, frame)
-    return counts
+def _shots(ours: pl.DataFrame | None, path: Path, record: SplitRecord, again: SplitRecord) -> list[Check]:
+    """few_shot.parquet beside the published file, row by row, and its digest in the record."""
+    name, stated = "few_shot", record.few_shot_sha256
+    if not path.exists():
+        if ours is None and stated is None:
+            return []
+        kept = f"there is no {SHOTS_FILE} beside it to compare; the record has "
+        return [_same(name, stated == again.few_shot_sha256, f"{kept}its digest", f"{kept}another digest")]
+    if ours is None:
+        return [Check(name, False, f"{SHOTS_FILE} is none of this split, which has no such draw")]
+    table = read_table(path)
+    need_columns(table.frame, ours.columns, path)
+    further = sorted(set(_names(table)) - set(ours.columns))
+    if further:
+        return [Check(name, False, f"column {_listed(further)} of {SHOTS_FILE} {_are(further)} not of this split")]
+    theirs, own = _texts(table.frame.select(ours.columns), ours.schema), _texts(ours)
+    found = theirs.unique().join(own, on=own.columns, how="semi").height
+    if not found == own.height == theirs.height:
+        saw = f"{found} of {own.height} rows of the draw are among the {theirs.height} of {SHOTS_FILE}"
+        return [Check(name, False, saw)]
+    known = stated in (table.sha256, again.few_shot_sha256)
+    saw = f"the same {found} rows" + ("" if stated == table.sha256 else ", other bytes")
+    return [_same(name, known, saw, f"the same {found} rows, but the record has another digest of them")]
 
 
-def _typed(path: Path) -> pl.DataFrame:
-    """A Parquet table with its types, its column names without outer blanks."""
-    try:
-        frame = pl.read_parquet(path)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of the reader, which a strange type brings about, is no Exception
-        said = str(error).splitlines()[0][:200]
-        raise SplitError(f"{path} can't be read with its types ({said}); save it as CSV, or drop the column") from None
-    return frame.rename({name: name.strip() for name in frame.columns if name.strip()})
+def _record(record: SplitRecord, again: SplitRecord) -> Check:
+    """Every other field of the record, and of its plan, against the one that was made again."""
+    theirs, ours = record.model_dump(exclude={*CHECKED_APART}), again.model_dump(exclude={*CHECKED_APART})
+    wrong = [f"plan.{name}" for name, value in ours["plan"].items() if theirs["plan"][name] != value]
+    wrong += [name for name, value in ours.items() if name != "plan" and theirs[name] != value]
+    if record.plan.columns.patient is not None and record.plan.unit != "patient":
+        return Check("record", False, f"plan.unit is {record.plan.unit!r}, but the plan names a column of patients")
+    if not wrong:
+        return Check("record", True, "counts, classes, notes and all else follow from the metadata and the plan")
+    first = wrong[0].rpartition(".")
+    there, here = (one["plan"][first[2]] if first[0] else one[first[2]] for one in (theirs, ours))
+    return Check(
+        "record", False, f"{_listed(wrong)} {_are(wrong)} not what the split gives ({_difference(there, here)})"
+    )
 
 
-def _write_new(out: Path, frame: pl.DataFrame) -> None:
-    """``frame`` in the new file ``out``, whole or not at all."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=".mvc-")
-    os.close(handle)
-    try:
-        if out.suffix == ".parquet":
-            write_table(Path(temporary), [frame])
-        else:
-            frame.write_csv(temporary)
-        Path(temporary).chmod(0o644)
-        if os.path.lexists(out):
-            raise SplitError(f"{out} exists; name a new file")
-        os.replace(temporary, out)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+def _difference(there: Any, here: Any) -> str:
+    """What a field holds and what it should; of a list the first entry that differs."""
+    if isinstance(there, tuple) and isinstance(here, tuple):
+        place = next((i for i, pair in enumerate(zip(there, here, strict=False)) if pair[0] != pair[1]), None)
+        if place is None:
+            return f"{len(there)} in the record, {len(here)} wanted"
+        there, here = there[place], here[place]
+    return f"{plain(str(there), 120)!r} in the record, wanted {plain(str(here), 120)!r}"
+
+
+def _digest(digest: str, record: SplitRecord, again: SplitRecord, same: bool) -> Check:
+    """The digest of the published file; other bytes are the same split where every row is the same."""
+    if digest == record.splits_sha256:
+        return Check("digest", True, f"sha256 {digest}")
+    if not same:
+        return Check("digest", False, f"sha256 {digest}, not the record's")
+    if again.splits_sha256 == record.splits_sha256:
+        return Check("digest", True, f"sha256 {digest}: other bytes than the record's, the same rows")
+    return Check(
+        "digest",
+        False,
+        f"sha256 {digest}: the same rows, but the record's {record.splits_sha256} is neither this file's nor that of "
+        f"the file as it is written here ({again.splits_sha256}); compare the file that was published",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(plain(name, 60) for name in names)
+
+
+def _are(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"

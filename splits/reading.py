@@ -2,12 +2,12 @@
 
 import codecs
 import csv
+import datetime
 import difflib
 import gzip
 import hashlib
 import io
 import re
-import stat
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from splits.errors import SplitError
+from splits.files import no_pipe
 
 SEPARATORS = (",", "\t", ";", "|")
 BATCH = 1 << 20  # rows of a Parquet file converted at once
@@ -32,7 +33,8 @@ BLOCK = 1 << 24  # bytes that are parsed at once
 class Table:
     """A table as text: every column is ``pl.String``, an empty cell is null, outer blanks are gone.
 
-    ``sha256`` is the digest of the file's bytes; ``notes`` say what was changed on reading.
+    ``sha256`` is the digest of the file's bytes; ``notes`` say what was changed on reading. ``rounded`` are columns of
+    floats with numbers so large that their type can't tell neighbouring whole numbers apart.
     """
 
     frame: pl.DataFrame
@@ -40,6 +42,7 @@ class Table:
     sha256: str
     notes: tuple[str, ...] = ()
     parquet: bool = False
+    rounded: tuple[str, ...] = ()
 
 
 def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, separator: str | None = None) -> Table:
@@ -47,7 +50,7 @@ def read_table(path: Path, *, encoding: str = "utf-8", header: bool = True, sepa
 
     Text may be packed with gzip. A byte order mark, CRLF line ends and blanks around names and cells are no content.
     ``header=False`` names the columns ``column_1 ...``. Whole numbers of a Parquet column of floats become '7', not
-    '7.0'.
+    '7.0', times of which all are midnight become dates.
 
     Raises :class:`SplitError` for no such file, an empty one, text that is not ``encoding``, a row with more or fewer
     cells than the header, a column name that comes twice, and what is no table.
@@ -95,7 +98,7 @@ def _listed(names: Sequence[str]) -> str:
 def digest_of_file(path: Path) -> str:
     """SHA-256 of the bytes of ``path``, in hex."""
     try:
-        _no_pipe(path)
+        no_pipe(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -116,7 +119,7 @@ def _content(path: Path) -> tuple[bytes, str]:
 
 def _read(path: Path) -> tuple[bytes, str]:
     try:
-        _no_pipe(path)
+        no_pipe(path)
         raw = path.read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -125,18 +128,11 @@ def _read(path: Path) -> tuple[bytes, str]:
 
 def _starts_with(path: Path, mark: bytes) -> bool:
     try:
-        _no_pipe(path)
+        no_pipe(path)
         with path.open("rb") as file:
             return file.read(len(mark)) == mark
     except OSError as error:
         raise _unreadable(path, error) from None
-
-
-def _no_pipe(path: Path) -> None:
-    """A pipe would be waited for, and can be read once only: content and digest need two readings."""
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise SplitError(f"{path} is a pipe or device; save the table as a file")
 
 
 def _unreadable(path: Path, error: OSError) -> SplitError:
@@ -299,12 +295,15 @@ def _parquet(path: Path) -> Table:
     digest = digest_of_file(path)
     notes: list[str] = []
     texts: dict[str, pl.Series] = {}
+    rounded: list[str] = []
     try:
-        with parquet.ParquetFile(path) as file:
+        with path.open("rb") as raw, parquet.ParquetFile(raw) as file:  # opened here: a path need not be UTF-8
             names = file.schema_arrow.names
             _once(path, [name.strip() for name in names])
             for name in names:
-                text = _column(file, name)
+                text, large = _column(file, name)
+                if large:
+                    rounded.append(name.strip())
                 if text is None:
                     notes.append(f"column {name!r} holds no plain values and is not read")
                 else:
@@ -312,11 +311,14 @@ def _parquet(path: Path) -> Table:
     except (pa.ArrowException, OSError) as error:
         raise SplitError(f"{path} is a damaged Parquet file ({str(error).splitlines()[0][:200]})") from None
     frame = pl.DataFrame([text.alias(str(place)) for place, text in enumerate(texts.values())])
-    return Table(_tidy(path, frame, list(texts)), path, digest, tuple(notes), parquet=True)
+    return Table(_tidy(path, frame, list(texts)), path, digest, tuple(notes), True, tuple(rounded))
 
 
-def _column(file: Any, name: str) -> pl.Series | None:
-    """A column of an open Parquet file as bare text, a part at a time where it is text already."""
+def _column(file: Any, name: str) -> tuple[pl.Series | None, bool]:
+    """A column of an open Parquet file as bare text, a part at a time where it is text already; whether it is rounded.
+
+    None where its type has no plain text.
+    """
     import pyarrow as pa
 
     kind = file.schema_arrow.field(name).type
@@ -329,9 +331,22 @@ def _column(file: Any, name: str) -> pl.Series | None:
         else:
             values.append(batch.column(name))
     if parts:
-        return pl.concat(parts, rechunk=False)
-    text = _as_text(pa.chunked_array(values, type=kind))
-    return None if text is None else _bare(text)
+        return pl.concat(parts, rechunk=False), False
+    whole = pa.chunked_array(values, type=kind)
+    text = _as_text(whole)
+    return (None, False) if text is None else (_bare(text), _rounded(whole))
+
+
+def _rounded(values: Any) -> bool:
+    """Whether a column of floats holds a number from which on its type leaves whole numbers out."""
+    from pyarrow import types
+
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    if not types.is_floating(kind):
+        return False
+    bits = 11 if types.is_float16(kind) else 24 if types.is_float32(kind) else 53
+    numbers = pl.Series(values).cast(pl.Float64)
+    return bool(((numbers.abs() >= 2.0**bits) & numbers.is_finite()).any())
 
 
 def _as_text(values: Any) -> pl.Series | None:
@@ -351,6 +366,8 @@ def _as_text(values: Any) -> pl.Series | None:
             whole = column.drop_nulls()
             if bool(((whole == whole.floor()) & (whole.abs() < 2**53)).all()):
                 column = column.cast(pl.Int64)
+        if isinstance(column.dtype, pl.Datetime) and bool((column.dt.time() == datetime.time()).all()):
+            column = column.dt.date()
         return column.cast(pl.String)
     except pl.exceptions.PolarsError:  # a time zone that is unknown here
         return None

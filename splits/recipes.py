@@ -39,8 +39,10 @@ class Recipe:
     one entry a class of that data set, in its order: the index into ``classes``, or None where images of that class are
     left out. ``shots`` images a class are drawn from train, anew for each of ``seeds``; ``proportions`` are shares of
     patients. ``stated`` is what the paper says (``source`` tells where), ``decided`` what the kit adds, ``warnings``
-    what is known against reading results as external or as comparable with the paper's. The sets in ``shared`` hold
-    some of the same images under the same file names (and the same patients, where both are known).
+    what is known against reading results as external or as comparable with the paper's; those in ``mended`` are void
+    where the map (DATASET:NAME) is given. The sets in ``shared`` hold some of the same images under the same file
+    names, which look like ``shared_name`` (and the same patients, where both are known). ``patient_maps`` are the maps
+    (DATASET:NAME) that tell these patients: one without the other leaves a patient on both sides.
     """
 
     key: str
@@ -57,6 +59,9 @@ class Recipe:
     decided: tuple[str, ...]
     warnings: tuple[str, ...]
     shared: tuple[str, ...] = ()
+    shared_name: str = ""
+    patient_maps: tuple[str, ...] = ()
+    mended: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     shots: int = 16
     seeds: tuple[int, ...] = (1, 2, 3)
     proportions: Mapping[SplitName, float] = field(default_factory=lambda: SHARES)
@@ -81,10 +86,19 @@ RSNA_IN_COVIDX = (
     "shared images and patients out of one of them, or the external test holds what was trained on"
 )
 
+EQUAL_PICTURES = "143 groups of equal pictures, 37 with different grades: give the map duplicates"
+EXAMS = "two images are one exam: give the map pairs"
+NO_NIH = "without the map rsna-nih the patients of RSNA images are not known"
+
 
 def _no_patients(key: str) -> tuple[str, ...]:
     reason = DATASETS[key].unavailable
     return (f"patients of {DATASETS[key].title} are not known: {reason}",) if reason else ()
+
+
+def _mended(key: str, name: str, *warnings: str) -> Mapping[str, str]:
+    """The map ``name`` of the data set as the mend of ``warnings``."""
+    return MappingProxyType(dict.fromkeys(warnings, f"{key}:{name}"))
 
 
 def _same(key: str, without: tuple[int, ...] = ()) -> tuple[int | None, ...]:
@@ -92,11 +106,11 @@ def _same(key: str, without: tuple[int, ...] = ()) -> tuple[int | None, ...]:
     return tuple(None if k in without else k for k in range(len(DATASETS[key].classes)))
 
 
-def _in_domain(key: str, *warnings: str) -> Recipe:
+def _in_domain(key: str, *warnings: str, mended: Mapping[str, str] = MappingProxyType({})) -> Recipe:
     modality = MODALITIES[key]
     return Recipe(
         key=f"{key}-in-domain",
-        title=f"{DATASETS[key].title}, trained and tested on",
+        title=f"Training and testing on {DATASETS[key].title}",
         source="sections 3 and 4.7, appendices J.1 and N.1",
         setting="in-domain",
         modality=modality,
@@ -108,6 +122,7 @@ def _in_domain(key: str, *warnings: str) -> Recipe:
         stated=(*TRAINING, BINS),
         decided=(*OWN_SPLITS, "the classes are those of the data set; the paper lists none"),
         warnings=(OTHER_IMAGES, *_no_patients(key), *warnings),
+        mended=mended,
     )
 
 
@@ -120,6 +135,9 @@ def _shifted(
     decided: tuple[str, ...],
     warnings: tuple[str, ...],
     shared: tuple[str, ...] = (),
+    shared_name: str = "",
+    patient_maps: tuple[str, ...] = (),
+    mended: Mapping[str, str] = MappingProxyType({}),
 ) -> Recipe:
     """A domain-shift setting; the first of ``label_maps`` is the development set's, the others are external."""
     development, *external = label_maps
@@ -139,6 +157,9 @@ def _shifted(
         decided=(*OWN_SPLITS, "every image of an external set is external, whatever its own split", *decided),
         warnings=(OTHER_IMAGES, *_no_patients(development), *warnings),
         shared=shared,
+        shared_name=shared_name,
+        patient_maps=patient_maps,
+        mended=mended,
     )
 
 
@@ -164,6 +185,7 @@ RETINOPATHY = _shifted(
         "under shift is the label",
     ),
     shared=("messidor", "messidor-2"),
+    shared_name="20051020_43808_0100_PP.png (the first release of Messidor-2 has others: IM0001.000)",
 )
 
 CHEST = _shifted(
@@ -183,6 +205,9 @@ CHEST = _shifted(
         "RSNA-2018: label = source",
     ),
     shared=("rsna-2018", "covidx"),
+    shared_name="0004cfab-14fd-4e49-80ba-63a80b6bddd6.png",
+    patient_maps=("rsna-2018:nih", "covidx:rsna-nih"),
+    mended=_mended("rsna-2018", "nih", *_no_patients("rsna-2018")),
 )
 
 HISTOPATHOLOGY = _shifted(
@@ -211,15 +236,15 @@ HISTOPATHOLOGY = _shifted(
 RECIPES: dict[str, Recipe] = {
     recipe.key: recipe
     for recipe in (
-        _in_domain("aptos-2019", "143 groups of equal pictures, 37 with different grades: give the map duplicates"),
+        _in_domain("aptos-2019", EQUAL_PICTURES, mended=_mended("aptos-2019", "duplicates", EQUAL_PICTURES)),
         _in_domain("eyepacs"),
         _in_domain("messidor"),
-        _in_domain("messidor-2", "two images are one exam: give the map pairs"),
+        _in_domain("messidor-2", EXAMS, mended=_mended("messidor-2", "pairs", EXAMS, *_no_patients("messidor-2"))),
         _in_domain("kather", "the published 100K and 7K are the only split by patient: mixing them gives it up"),
         _in_domain("pannuke", "patches of one slide may lie in several splits, the published folds included"),
         _in_domain("digestpath", "patches of one tissue image overlap: keep them together (group)"),
-        _in_domain("covidx", COVIDX_NAME, "without the map rsna-nih the patients of RSNA images are not known"),
-        _in_domain("rsna-2018"),
+        _in_domain("covidx", COVIDX_NAME, NO_NIH, mended=_mended("covidx", "rsna-nih", NO_NIH)),
+        _in_domain("rsna-2018", mended=_mended("rsna-2018", "nih", *_no_patients("rsna-2018"))),
         RETINOPATHY,
         CHEST,
         HISTOPATHOLOGY,

@@ -15,8 +15,9 @@ MEND = "pip install 'mvc-kit[data]', or save the sheet as CSV"
 def read_sheet(path: Path) -> pl.DataFrame:
     """The first sheet of ``path``; its first row that isn't empty names the columns, every column is ``pl.String``.
 
-    An empty cell is null, a whole number '7' and not '7.0', a date ISO 8601. Raises :class:`SplitError` where
-    python-calamine is missing, and for a file that is no sheet, an empty one, and a row that is wider than the names.
+    An empty cell is null, a whole number '7' and not '7.0', a date ISO 8601, a truth value 'true' or 'false'.
+    Raises :class:`SplitError` where python-calamine is missing, and for a file that is no sheet, an empty one, and a
+    row that is wider than the names.
     """
     held = _packed(path)
     if held and not any(name.startswith("xl/") for name in held):
@@ -81,9 +82,11 @@ def _rows(path: Path) -> list[list[Any]]:
 def _text(cell: Any) -> str | None:
     """A cell as people see it; null where it is blank."""
     if isinstance(cell, bool):
-        text = str(cell).upper()
+        text = str(cell).lower()
     elif isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         text = str(int(cell))
+    elif isinstance(cell, datetime.datetime):
+        text = (cell.date() if cell.time() == datetime.time() else cell).isoformat()
     elif isinstance(cell, datetime.date | datetime.time):
         text = cell.isoformat()
     else:

@@ -35,24 +35,33 @@ def coded(texts: pl.Series) -> Coded:
     return Coded(ranked["name"].alias(texts.name), place[whole.indices.fill_null(-1).to_numpy()])
 
 
-def one_spelling(ids: Coded, column: str) -> None:
-    """SplitError where two ids would be one if zeros, a decimal point or case were overlooked: '007' and '7'."""
+def one_spelling(ids: Coded, column: str, what: str = "patient") -> None:
+    """SplitError where two ids would be one if zeros, a decimal point, case or blanks were overlooked: '007' and '7'.
+
+    Behind a unit separator, where each site numbers its own patients, the id alone is looked at in this way.
+    """
     names = ids.names.alias("id")
     text = pl.col("id")
     if not (names.str.len_bytes() == names.str.len_chars()).all():
         text = text.str.normalize("NFC")
     if names.str.contains("[^0-9a-z]").any():
         text = text.str.to_lowercase()
-    if names.str.len_bytes().n_unique() > 1:  # ids of one length differ in more than zeros
-        text = text.str.replace(r"^0*(\d+?)(?:\.0+)?$", "$1")
+        if names.str.contains(r"\s").any():
+            text = text.str.replace_all(r"\s+", " ").str.strip_chars()
+    # ids of one length without a point differ in more than zeros
+    if names.str.len_bytes().n_unique() > 1 or names.str.contains(".", literal=True).any():
+        text = text.str.replace(r"^(.*\x1f)?0*(\d+?)(?:\.0+)?$", "$1$2")
     forms = names.to_frame().with_columns(text.alias("one"))
+    hashes = np.sort(forms["one"].hash().to_numpy())
+    if not np.any(hashes[1:] == hashes[:-1]):  # no two hashes alike, so no two forms
+        return
     clash = forms.filter(pl.col("one").is_duplicated()).sort("one", "id")
     if clash.height:
         pair = clash.filter(clash["one"] == clash["one"][0])["id"].to_list()
         count = clash["one"].n_unique()
         more = f" ({count} such ids)" if count > 1 else ""
         raise SplitError(
-            f"column {column!r} holds {plain(pair[0], 60)!r} and {plain(pair[1], 60)!r}{more}: one patient or two? "
+            f"column {column!r} holds {plain(pair[0], 60)!r} and {plain(pair[1], 60)!r}{more}: one {what} or two? "
             "Write one spelling, or say --ids-as-written if they are different"
         )
 

@@ -4,7 +4,7 @@ import contextlib
 import importlib.metadata
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ SPLITS_FILE, RECORD_FILE, BLOCK_FILE, SHOTS_FILE = (
     "few_shot.parquet",
 )
 SALT_FILE, IMAGES_FILE = "salt", "images.csv"
+DIFFERS = "EXAMPLE: one or more of institution, device, protocol, population, labels"
 MOST_CSV = 1_000_000  # rows; beyond it the private list of images is Parquet
 
 
@@ -55,9 +56,9 @@ def write(
 ) -> Written:
     """Write ``split`` under ``folder``, which must be new or empty; it appears whole or not at all.
 
-    ``public/`` holds the hashed splits.parquet, split.json (what was done), the ``splits`` block of a submission.yaml
-    and few_shot.parquet where shots were drawn. ``private/`` (mode 0700) holds the salt (0600), unless ``salt_file``
-    names one to be used, and a list of the images under their own names.
+    ``public/`` holds the hashed splits.parquet, split.json (what was done), the blocks of a submission.yaml that the
+    split fixes, and few_shot.parquet where shots were drawn. ``private/`` (mode 0700) holds the salt (0600), unless
+    ``salt_file`` names one to be used, and a list of the images under their own names.
 
     Raises :class:`SplitError` (:class:`FolderTakenError`; a salt that can't be read), ``OSError`` when nothing can be
     written.
@@ -75,10 +76,10 @@ def write(
         progress("writing")
         write_table(stage / PUBLIC / SPLITS_FILE, sealed.parts())
         if split.few_shot is not None:
-            write_table(stage / PUBLIC / SHOTS_FILE, [_hashed_shots(split.few_shot, plan, salt)])
+            write_table(stage / PUBLIC / SHOTS_FILE, [hashed_shots(split.few_shot, plan, salt)])
         record = record_of(split, plan, sources, salt, stage / PUBLIC)
         (stage / PUBLIC / RECORD_FILE).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        (stage / PUBLIC / BLOCK_FILE).write_text(block(record), encoding="utf-8")
+        (stage / PUBLIC / BLOCK_FILE).write_text(block(record, _levels(split)), encoding="utf-8")
         _write_images(stage / PRIVATE, split, plan)
         if salt_file is None:
             write_salt(stage / PRIVATE / SALT_FILE, salt)
@@ -118,18 +119,30 @@ def record_of(split: Split, plan: Plan, sources: tuple[Source, ...], salt: bytes
         few_shot_sha256=digest_of_file(shots) if shots.exists() else None,
         sites=tuple(split.frame["site"].unique().sort().to_list()),
         counts=split.counts,
-        images_per_unit=round(split.images_per_unit, 4),
+        images_per_unit=split.images_per_unit,
+        images_per_patient=split.images_per_patient,
         notes=split.notes,
     )
 
 
-def block(record: SplitRecord) -> str:
-    """The ``splits`` block of a submission.yaml for this split, as YAML."""
+def _levels(split: Split) -> dict[str, list[str]]:
+    """The levels of each subgroup that is published."""
+    return {name: split.frame[name].drop_nulls().unique().sort().to_list() for name in split.subgroups}
+
+
+def block(record: SplitRecord, levels: Mapping[str, Sequence[str]]) -> str:
+    """The blocks of a submission.yaml that this split fixes, as YAML: ``splits``, and ``shift`` where it has one.
+
+    ``levels`` are those of each published subgroup.
+    """
     plan = record.plan
     shares = ", ".join(f"{split} {share:g}" for split, share in plan.proportions.items())
     strata = ", ".join(["label", *plan.columns.stratify])
     folds = f", train to {plan.folds} folds" if plan.folds else ""
-    dealt = f"whole {plan.unit}s dealt at random to {shares}{folds}, stratified by {strata}"
+    ties = f", kept together by {', '.join(plan.columns.groups)}" if plan.columns.groups else ""
+    recipe = f"recipe {plan.recipe}: " if plan.recipe else ""
+    outside = f"; external: {', '.join(plan.external)}" if plan.external else ""
+    dealt = f"{recipe}whole {plan.unit}s{ties} dealt at random to {shares}{folds}, stratified by {strata}{outside}"
     document: dict[str, Any] = {
         "file": SPLITS_FILE,
         "sha256": record.splits_sha256,
@@ -142,8 +155,15 @@ def block(record: SplitRecord) -> str:
     if plan.unavailable:
         document["patient_ids_reason"] = plan.unavailable
     else:
-        document["images_per_patient"] = record.images_per_unit
-    return yaml.safe_dump({"splits": document}, sort_keys=False, allow_unicode=True, width=100)
+        document["images_per_patient"] = record.images_per_patient
+    shift: dict[str, Any] = {}
+    if plan.external:
+        shift["external"] = [{"name": name, "differs_in": [DIFFERS]} for name in record.sites if name in plan.external]
+    known = {name: list(own) for name, own in levels.items() if own}
+    if known:
+        shift["subgroups"] = [{"column": name, "levels": own} for name, own in known.items()]
+    blocks = {"splits": document} | ({"shift": shift} if shift else {})
+    return yaml.safe_dump(blocks, sort_keys=False, allow_unicode=True, width=100)
 
 
 def write_table(path: Path, parts: Iterable[pl.DataFrame]) -> None:
@@ -162,7 +182,8 @@ def write_table(path: Path, parts: Iterable[pl.DataFrame]) -> None:
             writer.write_table(table)
 
 
-def _hashed_shots(shots: pl.DataFrame, plan: Plan, salt: bytes) -> pl.DataFrame:
+def hashed_shots(shots: pl.DataFrame, plan: Plan, salt: bytes) -> pl.DataFrame:
+    """The few-shot draws under hashed identifiers: image_id, seed, split, label."""
     image = hash_column(salt, f"{plan.namespace}/image", shots["image"]).alias("image_id")
     return shots.select(image, "seed", "split", "label").sort("seed", "split", "label", "image_id")
 

@@ -2,9 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -14,14 +13,14 @@ from mvc.commands.split_choices import (
     DEFAULT_PROPORTIONS,
     UnitName,
     files_by_set,
+    is_text,
     named_files,
+    namespace_of,
     parse_proportions,
     parse_seeds,
+    refuse_unused,
 )
-
-if TYPE_CHECKING:
-    from splits.plan import Plan
-    from splits.writing import Written
+from mvc.commands.split_show import show_made
 
 app = typer.Typer(
     name="split",
@@ -82,7 +81,7 @@ def make(
         int | None, typer.Option(min=2, help="Deal train patients to this many folds, for a cross-fit without calib.")
     ] = None,
     shots: Annotated[int | None, typer.Option(min=1, help="Also draw this many training images a class (16).")] = None,
-    shot_seeds: Annotated[str, typer.Option(help="Seeds of the few-shot draws.")] = "1,2,3",
+    shot_seeds: Annotated[str | None, typer.Option(help="Seeds of the few-shot draws; default: 1,2,3.")] = None,
     shots_by_image: Annotated[
         bool, typer.Option("--shots-by-image", help="Draw shots among images, not one a patient first.")
     ] = False,
@@ -109,7 +108,7 @@ def make(
         typer.Option(metavar="NAME", help="A published setting; FILE are DATASET=FILE, one or more a data set."),
     ] = None,
     maps: MapOption = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of a text table.")] = "utf-8",
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a text table; default: utf-8.")] = None,
     namespace: Annotated[
         str | None, typer.Option(help="Hashed with each identifier; default: the name of the data set or of FILE.")
     ] = None,
@@ -120,22 +119,34 @@ def make(
 ) -> None:
     """Deal whole patients to train, val, calib and test, stratified by label; hash every identifier.
 
-    DIR/public gets splits.parquet, split.json, the splits block of submission.yaml and few_shot.parquet; DIR/private
-    the secret salt and the images by name. The same rows and seed give the same splits, on any machine, in any order.
+    DIR/public gets splits.parquet, split.json, the blocks splits and shift of submission.yaml and few_shot.parquet;
+    DIR/private the secret salt and the images by name. The same rows and seed give the same splits, on any machine, in
+    any order.
 
     Example: mvc split make metadata.csv --patient patient_id --label grade --site hospital --external B --out my-split
     """
     known = dataset or recipe
-    named = {"--patient": patient, "--label": label, "--image": image, "--site": site, "--group": group}
+    is_text("--out", str(out))
+    is_text("--patients-unavailable", patients_unavailable)
     if dataset and recipe:
         raise typer.BadParameter("a recipe names its data sets; leave it out", param_hint="--dataset")
     if known:
-        for option, value in {**named, "--subgroup": subgroup, "--classes": classes}.items():
-            if value:
-                raise typer.BadParameter("the data set's adapter knows this; leave it out", param_hint=option)
+        named = {"--patient": patient, "--label": label, "--image": image, "--site": site, "--group": group}
+        how = {"--classes": classes, "--label-separator": label_separator, "--encoding": encoding, "--unit": unit}
+        ids = {"--patients-unavailable": patients_unavailable, "--patients-per-site": patients_per_site}
+        refuse_unused(named | how | ids | {"--ids-as-written": ids_as_written}, "the data set's adapter knows this")
     else:
-        _need_columns(patient, label, patients_unavailable)
-    seeds = parse_seeds(shot_seeds) if shots is not None else ()
+        _need_columns(patient, label, group, patients_unavailable, unit)
+        if len(label or ()) > 1:
+            of_one = {"--classes": classes, "--label-separator": label_separator}
+            refuse_unused(of_one, "it is for one --label column; each of several is a finding of its own")
+        refuse_unused({"--map": maps}, "it belongs to --dataset or --recipe")
+        if not site:
+            refuse_unused({"--patients-per-site": patients_per_site, "--external": external}, "there is no --site")
+    if recipe:
+        refuse_unused({"--external": external}, "the recipe names its external sets")
+    elif shots is None:
+        refuse_unused({"--shot-seeds": shot_seeds, "--shots-by-image": shots_by_image}, "there are no --shots")
     shares = parse_proportions(proportions or DEFAULT_PROPORTIONS)
     with _loading():
         from mvc.commands.split_choices import known_dataset, known_recipe
@@ -148,10 +159,13 @@ def make(
     setting = known_recipe(recipe) if recipe else None
     if dataset:
         known_dataset(dataset)
+    seeds = parse_seeds(shot_seeds or "1,2,3") if shots is not None or shot_seeds else ()
     if setting is not None:
         shares = parse_proportions(proportions) if proportions else dict(setting.proportions)
         shots, seeds = shots or setting.shots, seeds or setting.seeds
         external = list(setting.external)
+    if not external:
+        refuse_unused({"--drop-shared": drop_shared}, "there is no external site")
     paths = files_by_set(files, (setting.development, *setting.external) if setting else ())
     mapped = named_files(maps or [], "--map")
     if unit is None:
@@ -169,7 +183,7 @@ def make(
         ),
         dataset=dataset,
         recipe=recipe,
-        encoding=encoding,
+        encoding=encoding or "utf-8",
         classes=tuple(name.strip() for name in classes.split(",")) if classes else (),
         unit=unit.value,
         unavailable=patients_unavailable or "",
@@ -184,8 +198,10 @@ def make(
         shots=shots,
         shot_seeds=seeds,
         shots_by_image=shots_by_image,
-        namespace=namespace or known or Path(files[0]).name.partition(".")[0],
+        namespace=namespace_of(namespace, known or Path(files[0]).name.partition(".")[0]),
     )
+    if salt_file is not None:
+        _warn_of_salt(salt_file)
     try:
         with _spinner("reading the metadata") as progress:
             gathered, sources = load(plan, paths, mapped)
@@ -205,7 +221,7 @@ def make(
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        _show_made(written, plan)
+        show_made(written, plan)
 
 
 @app.command("hash")
@@ -242,18 +258,19 @@ def hash_(
             "name the split (--record split.json) or a namespace of your own", param_hint="--record"
         )
     if record is not None and salt_file is None:
-        salt_file = record.parent.parent / "private" / "salt"
+        salt_file = Path(os.path.abspath(record)).parent.parent / "private" / "salt"
     if salt_file is None:
         raise typer.BadParameter("name the file of the secret salt", param_hint="--salt-file")
     if out.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter(f"{out}: the name ends in .csv or .parquet", param_hint="--out")
     with _loading():
         from splits.errors import SplitError
-        from splits.proving import hash_table, salt_for
+        from splits.hashed_tables import hash_table, salt_for
 
+    if not new_salt:
+        _warn_of_salt(salt_file)
     try:
-        with _spinner("hashing"):
-            salt, made = salt_for(salt_file, record, new=new_salt)
+        with _spinner("hashing"), salt_for(salt_file, record, out, new=new_salt) as salt:
             done = hash_table(
                 table,
                 out,
@@ -270,13 +287,15 @@ def hash_(
     except OSError as error:
         raise typer.BadParameter(f"{out} can't be written ({error.strerror or error})", param_hint="--out") from None
     if as_json:
-        typer.echo(
-            json.dumps({"file": str(out), "salt_file": str(salt_file), "new_salt": made, "hashed": done}, indent=2)
-        )
+        document = {"file": str(out), "salt_file": str(salt_file), "new_salt": new_salt}
+        typer.echo(json.dumps(document | {"hashed": done.counts, "in_split": done.in_split}, indent=2))
         return
-    for column, count in done.items():
-        typer.echo(f"{column}: {count} identifiers hashed")
-    if made:
+    for column, count in done.counts.items():
+        known = "" if done.in_split is None else f", {done.in_split[column]} of them in the split"
+        typer.echo(f"{column}: {count} identifiers hashed{known}")
+    if record is not None and done.in_split is None:
+        typer.echo("note: no splits.parquet beside the record; nothing says whether these names are in the split")
+    if new_salt:
         typer.echo(f"{salt_file}: the new secret salt; keep it, away from what you publish")
     typer.echo(str(out))
 
@@ -303,6 +322,7 @@ def verify(
         from splits.proving import read_record
         from splits.proving import verify as prove
 
+    _warn_of_salt(salt_file)
     try:
         with _spinner("reading") as progress:
             made = read_record(record or splits.parent / "split.json")
@@ -311,6 +331,8 @@ def verify(
             proof = prove(splits, made, paths, mapped, salt_file, progress)
     except SplitError as error:
         fail(error)
+    except OSError as error:
+        fail(SplitError(f"no room to make the split again ({error.strerror or error})"))
     if as_json:
         typer.echo(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -324,7 +346,13 @@ def verify(
     raise typer.Exit(0 if proof.holds else 1)
 
 
-def _need_columns(patient: str | None, label: list[str] | None, unavailable: str | None) -> None:
+def _need_columns(
+    patient: str | None,
+    label: list[str] | None,
+    group: list[str] | None,
+    unavailable: str | None,
+    unit: UnitName | None,
+) -> None:
     if not label:
         raise typer.BadParameter("name the column that holds the classes", param_hint="--label")
     if not patient and not unavailable:
@@ -335,6 +363,22 @@ def _need_columns(patient: str | None, label: list[str] | None, unavailable: str
         )
     if patient and unavailable:
         raise typer.BadParameter("the patients are named by --patient", param_hint="--patients-unavailable")
+    if patient and unit not in (None, UnitName.PATIENT):
+        raise typer.BadParameter(
+            f"the column of --patient is published as patients; for {unit.value}s say "
+            f"--group {patient} --patients-unavailable REASON",
+            param_hint="--unit",
+        )
+    if unavailable and not group and unit not in (None, UnitName.IMAGE):
+        raise typer.BadParameter(f"name the column of the {unit.value}s: --group COL", param_hint="--unit")
+
+
+def _warn_of_salt(salt_file: Path) -> None:
+    from protocol.findings import plain
+    from splits.hashing import salt_warnings
+
+    for warning in salt_warnings(salt_file):
+        typer.echo(f"warning: {plain(warning, 2000)}", err=True)
 
 
 def fail(error: Exception) -> NoReturn:
@@ -343,49 +387,3 @@ def fail(error: Exception) -> NoReturn:
 
     typer.echo(f"error: {plain(str(error), 2000)}", err=True)
     raise typer.Exit(1)
-
-
-def _show_made(written: "Written", plan: "Plan") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from mvc.show import MAX_ROWS, console
-    from protocol.findings import plain
-
-    record, out = written.record, console()
-    units = "units" if plan.unavailable and plan.unit == "patient" else f"{plan.unit}s"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    for count in record.counts:
-        table.add_column(count.split, justify="right")
-    table.add_row("images", *(str(count.images) for count in record.counts))
-    if plan.unit != "image":
-        table.add_row(units, *(str(count.units) for count in record.counts))
-    for index, name in enumerate(record.classes[:MAX_ROWS]):
-        table.add_row(escape(plain(name, 40)), *(str(count.images_per_class[index]) for count in record.counts))
-    out.print(table)
-    if len(record.classes) > MAX_ROWS:
-        out.print(f"... {len(record.classes) - MAX_ROWS} more classes in split.json")
-    for note in record.notes:
-        start = "" if note.startswith("warning: ") else "note: "
-        out.print(f"{start}{escape(plain(note, 400))}")
-    if plan.unavailable:
-        out.print(f"note: patients unavailable: {escape(plain(plan.unavailable, 400))}")
-    if plan.shots is not None:
-        seeds = ", ".join(map(str, plan.shot_seeds))
-        out.print(f"{plan.shots}-shot draws for seeds {seeds}: few_shot.parquet")
-    out.print(f"seed {plan.seed}; split.json says how to draw it again")
-    folder = os.path.relpath(written.folder) if not written.folder.is_absolute() else written.folder
-    out.print(f"{escape(str(folder))}/public: {', '.join(_within(written.files, 'public/'))}", soft_wrap=True)
-    out.print(
-        f"{escape(str(folder))}/private: {', '.join(_within(written.files, 'private/'))} (never publish this folder)",
-        soft_wrap=True,
-    )
-    out.print(
-        f"mvc split hash PREDICTIONS --record {escape(str(folder))}/public/split.json hashes your predictions alike",
-        soft_wrap=True,
-    )
-
-
-def _within(files: Sequence[str], start: str) -> list[str]:
-    return [name.removeprefix(start) for name in files if name.startswith(start)]

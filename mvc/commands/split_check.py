@@ -65,7 +65,9 @@ def check(
 ) -> None:
     """Find images and patients in more than one split. Exit 1: a leak was found, or a file can't be used.
 
-    Compared: names as written, names without suffix and augmentation marks, patients, groups, contents.
+    UNDECIDED (exit 0): equal names or ids that may stand for different images or patients; look at them.
+
+    Compared: names as written and without suffix and augmentation marks, patients and groups in any spelling, contents.
 
     Runs of repeated cross-validation are not compared with each other.
 
@@ -153,7 +155,7 @@ def _show(report: "Report") -> None:
     for several in _alike(report.sources):
         names = plain(several[0].file) + (f" … {plain(several[-1].file)}, {len(several)} files" if several[1:] else "")
         rows = sum(source.rows for source in several)
-        out.print(f"{escape(names)}: {several[0].form}, {rows:,} rows", soft_wrap=True)
+        out.print(f"{escape(names)}: {several[0].form}, {rows:,} {'row' if rows == 1 else 'rows'}", soft_wrap=True)
         roles = ", ".join(
             column if role == column else f"{role} = {column}" for role, column in several[0].columns.items()
         )
@@ -171,7 +173,7 @@ def _show(report: "Report") -> None:
         out.print(f"[{colour}]{finding.level.value}[/] {finding.code}")
         lines = [finding.title]
         if any(" ~ " in sample or " = " in sample for sample in finding.samples):
-            lines += [f"such as {finding.samples[0]}", *finding.samples[1:3]]
+            lines += [f"such as {finding.samples[0]}", *finding.samples[1:]]
         elif finding.samples:
             lines.append(f"such as {', '.join(finding.samples)}")
         if finding.mend:

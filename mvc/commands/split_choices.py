@@ -1,7 +1,7 @@
 """What the options of ``mvc split`` take, and how their texts are read."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +61,35 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
         raise typer.BadParameter(f"{text!r}; write different whole numbers, such as 1,2,3", param_hint="--shot-seeds")
     return seeds
+
+
+def refuse_unused(given: Mapping[str, object], why: str) -> None:
+    """Usage error for the first option of ``given`` that has a value: it would have no effect, and ``why`` says so."""
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(f"{why}; leave it out", param_hint=option)
+
+
+def is_text(option: str, value: str | None) -> None:
+    """Usage error for a ``value`` that can't be printed: a line break, a control character, bytes that are no UTF-8."""
+    from protocol.findings import plain
+
+    if value is not None and not value.isprintable():
+        raise typer.BadParameter(f"'{plain(value, 80)}' has characters that can't be printed", param_hint=option)
+
+
+def namespace_of(named: str | None, default: str) -> str:
+    """The namespace ``named``, else ``default``; usage error for one that is empty or can't be printed."""
+    from protocol.findings import plain
+
+    namespace = default if named is None else named
+    if not namespace.strip() or not namespace.isprintable():
+        source = "the name of FILE gives" if named is None else "this is"
+        raise typer.BadParameter(
+            f"{source} '{plain(namespace, 60)}'; name one of printable characters, such as the study's name",
+            param_hint="--namespace",
+        )
+    return namespace
 
 
 def named_files(pairs: list[str], hint: str) -> dict[str, Path]:

@@ -59,7 +59,7 @@ def check_splits(
         names = ", ".join(map(repr, listings[0].frame.columns[:12]))
         raise SplitError(
             f"{listings[0].path}: nothing says which split a row is in (columns {names}); name it with --split, "
-            "give one file a split, or give --images DIR to look for duplicates alone"
+            "give a file for each split, or give --images DIR to look for duplicates alone"
         )
     sources = [_source(listing, role) for listing, role in zip(listings, roles, strict=True)]
     del listings
@@ -79,8 +79,18 @@ def check_splits(
     if rows.layouts and not set(frame.columns) & {"patient"} and not any(c.startswith(GROUP) for c in frame.columns):
         said = "no patient is known: images of one patient in two splits can't be seen"
         found.append(Finding(Level.WARNING, "no-patients", said, mend=columns.OTHER_COLUMN))
-    runs = max((layout.runs for layout in rows.layouts), default=1)
-    return Report(tuple(sources), rows.sizes, runs, compared, in_order([*found, *more]))
+    missing = columns.without_patient(frame, rows.layouts)
+    if not any(finding.code == "pattern-misses" for finding in found):
+        found += missing
+    return Report(tuple(sources), rows.sizes, rows.runs, compared, in_order([*found, *more]), _unknown(frame))
+
+
+def _unknown(frame: pl.DataFrame) -> str:
+    """Of how many rows no patient is known, in words."""
+    count = frame["patient"].null_count() if "patient" in frame.columns else frame.height
+    if count == frame.height:
+        return "patients not known"
+    return f"patients of {count:,} of {frame.height:,} rows not known" if count else ""
 
 
 def _read(
@@ -164,7 +174,10 @@ def _site_name(roles: Sequence[Roles]) -> str:
 def _with_patients(
     frame: pl.DataFrame, roles: Sequence[Roles], options: Options
 ) -> tuple[pl.DataFrame, str, list[Finding]]:
-    """``frame`` with usable patients, where they come from ('column', 'names', 'map' or ''), and findings."""
+    """``frame`` with usable patients, where they come from and findings.
+
+    They come from 'column', 'pattern' (given), 'names' (a known pattern that fits all), 'map' or '' (nowhere).
+    """
     found: list[Finding] = []
     shown = next((role.patient for role in roles if role.patient), "patient")
     came = ""
@@ -185,7 +198,8 @@ def _with_patients(
     elif options.pattern:
         if "image" not in frame.columns:
             raise SplitError("--pattern needs image names, and no column holds any; say which with --image")
-        frame, came = frame.with_columns(patient=patients_from(frame["image"], options.pattern)), "names"
+        # the user says that these are patients: equal ones are no accident of numbering
+        frame, came = frame.with_columns(patient=patients_from(frame["image"], options.pattern)), "pattern"
         missed = frame["patient"].null_count()
         if missed == frame.height:
             raise SplitError(f"--pattern {options.pattern!r} fits none of the names, such as {frame['image'][0]!r}")

@@ -46,7 +46,8 @@ def real_patients(frame: pl.DataFrame, shown: str) -> Patients:
         text = fake["patient"].head(MAX_SAMPLES).to_list()
         affected = int(fake["rows"].sum())
         listed = ", ".join(repr(value) for value in text)
-        said = f"column {shown}: {affected:,} of {rows:,} rows have a word for a patient ({listed}); taken as unknown"
+        have = "has" if affected == 1 else "have"
+        said = f"column {shown}: {affected:,} of {rows:,} rows {have} a word for a patient ({listed}); taken as unknown"
         found.append(
             _warned("patient-is-a-word", said, affected, text, "Leave the cell empty where no patient is known.")
         )
@@ -120,6 +121,25 @@ def _cut_samples(column: pl.Series, shown: str) -> tuple[pl.Series, list[Finding
     return column.str.slice(0, 12), [
         _warned("patient-is-sample", said, len(filled), filled.head(1).to_list(), "Keep TCGA-XX-XXXX alone.")
     ]
+
+
+def without_patient(frame: pl.DataFrame, layouts: Sequence[Layout]) -> list[Finding]:
+    """A warning where rows of a split have no patient, though others have: they are compared by their names alone."""
+    if "patient" not in frame.columns or not frame["patient"].null_count() or not layouts:
+        return []
+    layout = layouts[0]
+    counts = frame.group_by(layout.part).agg(rows=pl.len(), lost=pl.col("patient").is_null().sum())
+    counts = counts.drop_nulls().filter(pl.col("lost") > 0).with_columns(share=pl.col("lost") / pl.col("rows"))
+    of = counts.sort("share", layout.part, descending=True).rows()
+    if not of:
+        return []
+    said = [f"{lost:,} of {rows:,} rows of {layout.names[part]}" for part, rows, lost, _ in of]
+    more = f" (and {', '.join(said[1:4])})" if said[1:] else ""
+    verb = "has" if of[0][2] == 1 else "have"
+    title = f"{said[0]}{more} {verb} no patient: they are compared by name alone"
+    names, count = tuple(layout.names[row[0]] for row in of), sum(row[2] for row in of)
+    mend = "Fill in the patients; without them images of one patient in two splits can't be seen."
+    return [Finding(Level.WARNING, "patient-missing", title, names, count, mend=mend)]
 
 
 def _warned(code: str, title: str, count: int, samples: Sequence[str], mend: str) -> Finding:

@@ -1,6 +1,7 @@
 """Every level of comparison over every way in which the rows are split."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,7 @@ from splits.checking.findings import MAX_SAMPLES, Finding, Level
 from splits.checking.keys import keyed, repeated_in
 from splits.checking.overlap import overlap
 from splits.checking.parts import GROUP, Layout, Rows
-from splits.checking.wording import BARE, CONTENT, NAME, NEAR, PATH, Comparison, group_level
+from splits.checking.wording import BARE, CONTENT, NAME, NEAR, PATH, Comparison, group_level, spelling_level
 
 Progress = Callable[[str, int, int], None]
 
@@ -42,20 +43,30 @@ def with_images(
     lost = set(located.missing) | set(located.ambiguous)
     closed = [name for name in states[images.NO_FILE] if name not in lost]
     said = (
-        (Level.WARNING, "images-missing", "listed images are not in the folder", located.missing),
-        (Level.WARNING, "images-ambiguous", "names fit several files; list them with folders", located.ambiguous),
+        (Level.WARNING, "images-missing", "listed images {are} not in the folder", located.missing),
+        (Level.WARNING, "images-ambiguous", "names {fit} several files; list them with folders", located.ambiguous),
         (Level.WARNING, "images-unreadable", "files can't be opened", closed),
-        (Level.WARNING, "images-undecodable", "files are no whole image: only bytes compared", states[images.NO_IMAGE]),
+        (
+            Level.WARNING,
+            "images-undecodable",
+            "files {are} no whole image: only bytes compared",
+            states[images.NO_IMAGE],
+        ),
         (
             Level.NOTE,
             "images-blank",
-            "images are blank (one grey) and count as copies of nothing",
+            "images {are} blank (one grey) and {count} as copies of nothing",
             states[images.BLANK],
         ),
     )
+    verbs = ({"are": "are", "fit": "fit", "count": "count"}, {"are": "is", "fit": "fits", "count": "counts"})
     found = [
         Finding(
-            level, code, f"{len(some):,} of {len(names):,} {text}", count=len(some), samples=tuple(some[:MAX_SAMPLES])
+            level,
+            code,
+            f"{len(some):,} of {len(names):,} {text.format(**verbs[len(some) == 1])}",
+            count=len(some),
+            samples=tuple(some[:MAX_SAMPLES]),
         )
         for level, code, text, some in said
         if some
@@ -71,16 +82,22 @@ def compare(rows: Rows, patient_from: str, site: str, told: Progress) -> tuple[t
     collided_anywhere = False
     nothing = pl.Series("seen", [False]).new_from_index(0, frame.height)
     for number, layout in enumerate(rows.layouts):
-        seen = nothing
+        seen = same = nothing
         collided: frozenset[tuple[int, int]] = frozenset()
         for step, (level, key, shown) in enumerate(levels):
             told("comparing", number * len(levels) + step, len(levels) * len(rows.layouts))
-            follows = collided if level.code == "patient-overlap" and patient_from == "names" else frozenset()
+            of_patients = level.code in ("patient-overlap", "patient-spelling")
+            follows = collided if of_patients and patient_from == "names" else frozenset()
+            if not level.by_spelling:
+                same = nothing
             if level is CONTENT:  # what the names have told, the bytes tell again; but looks not what the bytes told
                 seen = nothing
             told_once = level.by_name or level in (CONTENT, NEAR)
-            result = overlap(frame, layout, level, key, shown, seen=seen if told_once else None, collided=follows)
-            found += result.findings
+            before = same if level.by_spelling else seen if told_once else None
+            result = overlap(frame, layout, level, key, shown, seen=before, collided=follows)
+            found += [_of_column(finding, layout, rows.layouts) for finding in result.findings]
+            if result.rows is not None:
+                same = result.rows
             if told_once and result.rows is not None:
                 seen = seen | result.rows
             if level.by_name:
@@ -91,8 +108,27 @@ def compare(rows: Rows, patient_from: str, site: str, told: Progress) -> tuple[t
     found += columns.labels_by_site(frame, first, site)
     names = ["file name"] if by_names else []
     names += ["name without suffix and marks"] if BARE in by_names else []
-    names += [level.noun.removesuffix(" value") for level, _, _ in levels if not level.by_name]
+    for level, _, shown in levels:
+        if not level.by_name and not level.by_spelling:
+            noun = level.noun.removesuffix(" value")
+            names.append(
+                f"{noun} (not: mirrored or turned copies)" if level is NEAR else noun + _share(rows.frame, shown)
+            )
     return tuple(dict.fromkeys(names)), found
+
+
+def _of_column(finding: Finding, layout: Layout, layouts: tuple[Layout, ...]) -> Finding:
+    """``finding`` with the column of the split, where there are several."""
+    if len(layouts) == 1 or layout.title in finding.title:
+        return finding
+    return replace(finding, title=f"{layout.title}: {finding.title}")
+
+
+def _share(frame: pl.DataFrame, column: str) -> str:
+    """' (43 of 80 rows)' where the ids of a column are known in some rows only."""
+    if not (column == "patient" or column.startswith(GROUP)) or not frame[column].null_count():
+        return ""
+    return f" ({frame.height - frame[column].null_count():,} of {frame.height:,} rows)"
 
 
 def _levels(frame: pl.DataFrame) -> list[tuple[Comparison, str, str]]:
@@ -102,7 +138,11 @@ def _levels(frame: pl.DataFrame) -> list[tuple[Comparison, str, str]]:
         named = ((PATH, "path"), (NAME, "name"), (BARE, "bare"))
         levels += [(level, key, "image") for level, key in named if key in frame.columns]
     groups = [name for name in frame.columns if name == "patient" or name.startswith(GROUP)]
-    levels += [(group_level(name.removeprefix(GROUP)), f"k:{name}", name) for name in groups]
+    for name in groups:
+        called = name.removeprefix(GROUP)
+        levels.append((group_level(called), f"k:{name}", name))
+        if f"s:{name}" in frame.columns:
+            levels.append((spelling_level(called), f"s:{name}", name))
     if "hash" in frame.columns:
         levels.append((CONTENT, "k:hash", "image" if "image" in frame.columns else "hash"))
     if "near" in frame.columns:

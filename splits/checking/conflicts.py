@@ -12,7 +12,9 @@ def repeated(rows: pl.DataFrame, whole: int) -> tuple[Finding, ...]:
         return ()
     count = whole - rows.height
     why = "boxes of one image, or one list twice?"
-    title = f"{count:,} of {whole:,} rows repeat an image of the same split and label ({why}) and count once"
+    verbs = ("repeats", "counts") if count == 1 else ("repeat", "count")
+    said = f"{count:,} of {whole:,} rows {verbs[0]} an image of the same split and label"
+    title = f"{said} ({why}) and {verbs[1]} once"
     return (Finding(Level.NOTE, "rows-repeated", title, count=count, mend="List each image once."),)
 
 
@@ -33,17 +35,21 @@ def conflicts(rows: pl.DataFrame, level: Comparison, what: str) -> tuple[Finding
     ).sort("shown")
     found = []
     if not level.by_name:
-        title = f"{one.height:,} groups of {what}: {int(one['rows'].sum()):,} images in all"
+        images = int(one["rows"].sum())
+        title = f"{one.height:,} {'group' if one.height == 1 else 'groups'} of {what}: {images:,} images in all"
         samples = tuple(one["shown"].head(MAX_SAMPLES).to_list())
-        found.append(
-            Finding(
-                Level.NOTE, f"{level.code.removesuffix('-overlap')}-groups", title, count=one.height, samples=samples
-            )
-        )
+        every = members.agg(pl.col("shown").drop_nulls().unique().sort())["shown"].to_list()
+        named = tuple({"": tuple(names)} for names in sorted(every))
+        code = f"{level.code.removesuffix('-overlap')}-groups"
+        found.append(Finding(Level.NOTE, code, title, count=images, samples=samples, groups=named))
     differ = one.filter(pl.col("labels") > 1)
     if differ.height:
         samples = tuple(f"{shown}: {said}" for shown, said in differ.select("shown", "said").head(MAX_SAMPLES).rows())
-        title = f"{differ.height:,} of {one.height:,} groups of {what} have different labels"
+        verb = "has" if differ.height == 1 else "have"
+        title = (
+            f"{differ.height:,} of {one.height:,} {'group' if one.height == 1 else 'groups'} of {what} {verb} "
+            "different labels"
+        )
         mend = "Settle the label, or leave these images out: one of two equal images is graded wrongly."
         found.append(Finding(Level.WARNING, "labels-disagree", title, count=differ.height, samples=samples, mend=mend))
     return tuple(found)

@@ -21,11 +21,15 @@ def reversible(
     Every cell of the table ``names`` (an official list) is tried too; ``deep`` adds the long searches: names of
     Messidor and of ISIC-2020, some 110 million texts, two minutes.
     """
-    found = []
+    found = list[Finding]()
+    hashed = [column for column in ("image", "patient") if column in frame.columns and are_digests(frame[column])]
+    if not hashed and (names is not None or deep):
+        used = " and ".join(option for option, given in (("--names", names is not None), ("--deep", deep)) if given)
+        verb = "were" if "and" in used else "was"
+        title = f"{used} {verb} not used: neither images nor patients are digests that could be turned back"
+        return [Finding(Level.NOTE, "no-digests", title)]
     listed = [] if names is None else _cells(names, encoding)
-    for column in ("image", "patient"):
-        if column not in frame.columns or not are_digests(frame[column]):
-            continue
+    for column in hashed:
         identifiers = frame[column].drop_nulls()
         told(f"turning {column} hashes back", 0, 0)
         texts = reverse_plain_digests(identifiers, listed)
@@ -34,7 +38,8 @@ def reversible(
             texts |= search_patterns(left, _long(), lambda tried: told("long search", tried, 0))
         if texts:
             samples = tuple(f"{name[:12]}… = {text}" for name, text in list(texts.items())[:MAX_SAMPLES])
-            title = f"{len(texts):,} hashed {column} identifiers can be turned back: digests without a secret"
+            noun = "identifier" if len(texts) == 1 else "identifiers"
+            title = f"{len(texts):,} hashed {column} {noun} can be turned back: digests without a secret"
             mend = "Hash them anew under a secret salt: mvc split hash."
             found.append(
                 Finding(Level.LEAK, "reversible-identifiers", title, count=len(texts), samples=samples, mend=mend)

@@ -24,6 +24,25 @@ def hashed(text: pl.Expr) -> pl.Expr:
     return pl.when(text.is_not_null()).then(text.hash())
 
 
+def spelt_alike(column: pl.Series) -> pl.Series | None:
+    """64 bits of each id without its zeros, '.0', case and blanks; None where no two ids differ in these alone.
+
+    '050', '50.0' and '50 ' are one, and so are 'P-001', 'p001' and 'P1'.
+    """
+    ids = column.drop_nulls().unique().alias("id")
+    text = pl.col("id")
+    if not (ids.str.len_bytes() == ids.str.len_chars()).all():
+        text = text.str.normalize("NFKC")
+    if ids.str.contains("[^0-9a-z]").any():
+        text = text.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ")
+    if not are_digests(ids):
+        text = text.str.replace(r"^(?:([a-z]+)[-_ ]*)?0*(\d+?)(?:\.0+)?$", "${1}${2}")
+    forms = ids.to_frame().with_columns(one=hashed(text))
+    if not len(repeated_in(forms["one"].to_numpy())):
+        return None
+    return column.to_frame("id").join(forms, on="id", how="left", maintain_order="left")["one"]
+
+
 def are_digests(column: pl.Series) -> bool:
     """Whether every value is the hex of an MD5, SHA-1 or SHA-256."""
     filled = column.drop_nulls()
@@ -77,7 +96,10 @@ def shared(key: Keys, part: NDArray[np.uint16]) -> Shared:
 
 def keyed(frame: pl.DataFrame, layouts: tuple[Layout, ...]) -> tuple[pl.DataFrame, list[Finding]]:
     """``frame`` with ``path``, ``name`` and ``bare`` (names) and ``k:<column>`` (groups, content), one row an image."""
-    keys = {f"k:{name}": hashed(pl.col(name)) for name in frame.columns if name == "patient" or name.startswith(GROUP)}
+    ids = [name for name in frame.columns if name == "patient" or name.startswith(GROUP)]
+    keys = {f"k:{name}": hashed(pl.col(name)) for name in ids}
+    alike = {f"s:{name}": form for name in ids if (form := spelt_alike(frame[name])) is not None}
+    frame = frame.with_columns(**alike)
     if "hash" in frame.columns:
         text = pl.col("hash").str.to_lowercase()
         keys["k:hash"] = pl.when(~text.is_in(NO_HASH)).then(hashed(text))

@@ -56,6 +56,6 @@ def mapped(images: pl.Series, path: Path, encoding: str = "utf-8") -> tuple[pl.S
             f"--map {path} names none of the images: it has {table['image'][0]!r}, the list {images.drop_nulls()[0]!r}"
         )
     column = "patient" if (len(names) == 2 and words.key(patient) not in words.GROUP) or roles_patient else patient
-    noun = "patients" if column == "patient" else f"{patient} values"
     count = result.n_unique() - (found < len(images))
+    noun = ("patient" if column == "patient" else f"{patient} value") + ("" if count == 1 else "s")
     return result, column, f"map {path.name}: {found:,} of {len(images):,} rows found ({count:,} {noun}){told}"

@@ -10,12 +10,13 @@ from splits.checking.findings import Finding
 from splits.checking.ids import as_path, stem
 from splits.checking.keys import hashed, mixed, shared
 from splits.checking.parts import Layout
-from splits.checking.wording import PATH, Comparison, Known, finding
+from splits.checking.wording import CONTENT, NEAR, PATH, Comparison, Known, finding
 
 LOOKED_AT = 1_000  # keys whose text is looked up
 MOST_PAIRS = 6  # reported one by one; more are one finding
+MOST = 0.8  # of the smaller split's names are shared, or its numbers were not counted anew from one
 FEW = 20  # shared names below which agreement by chance is not told from agreement
-PLAIN_NUMBER = r"^[A-Za-z_\- ]*\d{1,5}$"
+PLAIN_NUMBER = r"^[A-Za-z_\- ]*\d{1,5}(?:\.0+)?$"
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,17 @@ def overlap(
     texts = _Texts(frame, layout, in_run, shown)
     for some in [present] if together else [[pair] for pair in present]:
         of = pairs if together else pairs.filter((pl.col("part") == some[0][0]) & (pl.col("part_2") == some[0][1]))
-        leaks, fooled = _sorted_out(of, level, texts, all(pair in collided for pair in some))
+        leaks, fooled = _sorted_out(of, level, texts, known, all(pair in collided for pair in some))
         if fooled.height:
             collisions.update(some)
-            findings.append(finding(fooled, texts.of(fooled), known, layout, level, some, why=_why(fooled, level)))
+            why = _why(fooled, level)
+            told = finding(
+                fooled, texts.of(fooled), known, layout, level, some, why=why, groups=texts.groups(fooled, level)
+            )
+            findings.append(told)
         if leaks.height:
-            findings.append(finding(leaks, texts.of(leaks), known, layout, level, some))
+            groups = texts.groups(leaks, level)
+            findings.append(finding(leaks, texts.of(leaks), known, layout, level, some, groups=groups))
     return Overlap(tuple(findings), chosen, frozenset(collisions))
 
 
@@ -103,6 +109,20 @@ class _Texts:
         found = found.group_by("key", "part").agg(pl.col("shown").min())
         second = found.rename({"part": "part_2", "shown": "shown_2"})
         return some.join(found, on=["key", "part"]).join(second, on=["key", "part_2"]).select("shown", "shown_2")
+
+    def groups(self, pairs: pl.DataFrame, level: Comparison) -> tuple[dict[str, tuple[str, ...]], ...]:
+        """Every image of each key, by split, where the level compares images themselves and their names are known."""
+        if level not in (CONTENT, NEAR) or self.shown != "image":
+            return ()
+        parts = pl.concat([pairs.select("key", part="part"), pairs.select("key", part="part_2")]).unique()
+        at = self.in_run.is_in(parts["key"].unique().implode()).arg_true()
+        found = self.frame.select(shown=pl.col("image"), part=pl.col(self.layout.part))[at]
+        found = found.with_columns(key=self.in_run.gather(at)).drop_nulls().join(parts, on=["key", "part"], how="semi")
+        one = found.group_by("key", "part").agg(pl.col("shown").unique().sort()).sort("part", "key")
+        groups: dict[int, dict[str, tuple[str, ...]]] = {}
+        for key, part, names in one.rows():
+            groups.setdefault(key, {})[self.layout.names[part]] = tuple(names)
+        return tuple(sorted(groups.values(), key=lambda group: next(iter(group.values()))))
 
 
 def _entries(
@@ -149,7 +169,7 @@ def _apart(pairs: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _sorted_out(
-    pairs: pl.DataFrame, level: Comparison, texts: _Texts, followed: bool
+    pairs: pl.DataFrame, level: Comparison, texts: _Texts, known: Known, followed: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The keys that are shared, and those that only have the same name."""
     nothing = pairs.clear()
@@ -158,16 +178,25 @@ def _sorted_out(
         different, unknown = pairs.filter(pl.col("content")), pairs.filter(pl.col("content").is_null())
         same = pairs.filter(~pl.col("content"))
         if unknown.height and (
-            _labels_tell_apart(unknown) or (level is not PATH and _two_numberings(texts.of(unknown)))
+            _labels_tell_apart(unknown)
+            or (level is not PATH and _covers(unknown, known) and _two_numberings(texts.of(unknown)))
         ):
             return same, pl.concat([different, unknown])
         return pl.concat([same, unknown]), different
+    if level.one_image:  # equal bytes are equal images, whatever the site
+        return pairs, nothing
     if followed:
         return nothing, pairs
     elsewhere = "site_min" in pairs.columns and bool(pairs.select(_apart(pairs, "site").fill_null(False).all()).item())
     if elsewhere and bool(texts.of(pairs)["shown"].str.contains(PLAIN_NUMBER).all()):
         return nothing, pairs  # patient 7 of two hospitals
     return pairs, nothing
+
+
+def _covers(pairs: pl.DataFrame, known: Known) -> bool:
+    """Whether nearly all names of the smaller split are shared: two that count from one share all, copies are few."""
+    of = pairs.group_by("part", "part_2").agg(count=pl.col("key").n_unique()).rows()
+    return all(count >= MOST * min(known.keys[a], known.keys[b]) for a, b, count in of)
 
 
 def _two_numberings(pairs: pl.DataFrame) -> bool:
@@ -205,7 +234,8 @@ def _why(pairs: pl.DataFrame, level: Comparison) -> str:
     if differ and differ == pairs.height:
         return "; but their contents differ: other images under the same names"
     if not _labels_tell_apart(pairs):
-        return "; but they are short numbers in folders of their own: other images under the same names?"
+        return "; but both count their images from one, each in its own folders: other images under the same names?"
     known = pairs.filter(pl.col("label_min").is_not_null() & pl.col("label_min_2").is_not_null())
     equal = int(known.select(_equal("label").sum()).item() or 0)
-    return f"; but {equal} of {known.height} have the same label: other images under the same names?"
+    verb = "has" if known.height == 1 else "have"
+    return f"; but {equal:,} of {known.height:,} {verb} the same label: other images under the same names?"

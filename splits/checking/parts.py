@@ -44,6 +44,12 @@ class Rows:
     sizes: dict[str, int]
     notes: tuple[str, ...]
 
+    @property
+    def runs(self) -> int:
+        """The number of runs, or of columns where each is a run of its own (split_0 ... split_4)."""
+        wide = len(self.layouts) if all(words.is_fold(layout.title) for layout in self.layouts) else 1
+        return max([wide, *(layout.runs for layout in self.layouts)])
+
 
 def rows_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> Rows:
     """Every row of every file with its split. Raises SplitError where the files' splits can't be told apart."""
@@ -66,10 +72,14 @@ def rows_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> Rows:
     elif folds:
         frame = frame.filter(pl.any_horizontal(pl.col(folds).is_not_null()))
     if frame.height < whole:
-        notes.append(f"{whole - frame.height:,} of {whole:,} rows belong to no split and are left out")
+        lost = whole - frame.height
+        verbs = ("belongs", "is") if lost == 1 else ("belong", "are")
+        notes.append(f"{lost:,} of {whole:,} rows {verbs[0]} to no split and {verbs[1]} left out")
     layouts = []
     if frame["split"].null_count() < frame.height:
-        frame, layout = _coded(frame, "split", "the splits", "split")
+        called = {role.split for role in roles}
+        title = called.pop() if len(called) == 1 and folds else ""
+        frame, layout = _coded(frame, "split", title or "the splits", "split")
         layouts.append(layout)
     for number, column in enumerate(folds):
         title = next((r.fold[number] for r in roles if len(r.fold) > number), column)
@@ -144,12 +154,15 @@ def _natural(name: str) -> list[tuple[int, int | str]]:
 def _splits_of(listings: Sequence[Listing], roles: Sequence[Roles]) -> list[tuple[pl.Series, pl.Series]]:
     """Split and run of each row of each file, as text or null."""
     own = [_own_split(listing, role) for listing, role in zip(listings, roles, strict=True)]
-    stems = [listing.name or _stem(listing) for listing in listings]
+    plain = stems = [listing.name or _stem(listing) for listing in listings]
     if len(set(stems)) < len(stems):
         stems = [listing.name or str(listing.path) for listing in listings]
+    in_folders = len(set(plain)) < len(plain) and not any(listing.name for listing in listings)
     names, runs = stems, list[str | None]([None] * len(listings))
     has_own = [split is not None or bool(role.fold) for split, role in zip(own, roles, strict=True)]
     numbered = _runs_by_name([listing.path.name for listing in listings]) if len(listings) > 1 else None
+    if numbered is None and in_folders:  # fold0/train.csv, fold1/train.csv
+        numbered, stems = _runs_by_name([listing.path.as_posix() for listing in listings]), plain
     several_kinds = False
     if numbered is not None and not any(has_own):
         kinds_by_run: dict[str, set[str]] = {}

@@ -1,6 +1,6 @@
 """The words of an overlap: which level of comparison, how many of which split, and the mend."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -22,6 +22,7 @@ class Comparison:
     mend: str
     by_name: bool = False
     one_image: bool = True
+    by_spelling: bool = False
 
 
 PATH = Comparison(
@@ -59,6 +60,14 @@ def group_level(column: str) -> Comparison:
     return Comparison(code, noun + more, plural + more, mend, one_image=False)
 
 
+def spelling_level(column: str) -> Comparison:
+    """The level of ids of that column which differ only in how they are written: '050' and '50'."""
+    of = group_level(column)
+    code = f"{of.code.removesuffix('-overlap')}-spelling"
+    mend = f"Write each {of.noun} in one way, and give all images of one the same split; rename ids that are different."
+    return Comparison(code, of.noun, of.plural, mend, one_image=False, by_spelling=True)
+
+
 @dataclass(frozen=True)
 class Known:
     """Rows and distinct keys of each part, and distinct keys in all."""
@@ -77,21 +86,28 @@ def finding(
     some: Sequence[tuple[int, int]],
     *,
     why: str = "",
+    groups: tuple[Mapping[str, tuple[str, ...]], ...] = (),
 ) -> Finding:
     """The finding on what the pairs of parts in ``some`` share; ``why`` says why it is a collision and no leak.
 
+    ``groups`` has the images of each group of equal or nearly equal ones, by split.
     ``pairs`` has one row a key and pair (``key``, ``part``, ``part_2``, ``rows``, ``rows_2``); ``texts`` has some keys.
     """
     collision = bool(why)
     count = pairs["key"].n_unique()
-    shown = _samples(texts, both=level is not PATH and level.one_image)
+    shown = _samples(texts, both=level.by_spelling or (level is not PATH and level.one_image))
     weight, share = Level.COLLISION if collision else Level.LEAK, None
     if len(some) > 1:
         names = tuple(layout.names[code] for code in sorted({code for pair in some for code in pair}))
-        title = _of_many(pairs, known.whole, layout, level, len(names), count)
+        if level is NEAR:
+            count = sum(len(images) for group in groups for images in group.values())
+            title = f"{count:,} images look like images of another of {len(names)} parts of {layout.title}"
+        else:
+            title = _of_many(pairs, known.whole, layout, level, len(names), count)
     else:
         names = (layout.names[some[0][0]], layout.names[some[0][1]])
-        title, share = _of_pair(pairs, known, layout, level, some[0], count)
+        title, share, touched = _of_pair(pairs, known, layout, level, some[0], count)
+        count = touched if level is NEAR else count
         if _both_train(layout, *some[0]):
             weight = Level.COLLISION if collision else Level.WARNING
             title += "; both are for training"
@@ -99,8 +115,21 @@ def finding(
     if collision:
         code = f"{code.removesuffix('-overlap')}-collision"
         title += why
-        mend = "Look at some, or give --images DIR or a content_hash column; nothing to mend where the images differ."
-    return Finding(weight, code, title, names, count, share, tuple(shown), mend)
+        mend = SAME_NAMES if level.by_name else same_ids(level.noun)
+    if level is NEAR:
+        shown = _pairs(groups)
+    return Finding(weight, code, title, names, count, share, tuple(shown), mend, groups)
+
+
+SAME_NAMES = "Look at some, or give --images DIR or a content_hash column; nothing to mend where the images differ."
+
+
+def same_ids(noun: str) -> str:
+    """The mend for ids that two sites may have given to different patients (or groups)."""
+    return (
+        f"Nothing to mend if each site numbers its own {noun}s (say --site COL); else give all images of one "
+        f"{noun} one split."
+    )
 
 
 def _samples(texts: pl.DataFrame, both: bool) -> list[str]:
@@ -111,17 +140,29 @@ def _samples(texts: pl.DataFrame, both: bool) -> list[str]:
     return texts.select(text.alias("shown"))["shown"].drop_nulls().unique().sort().head(MAX_SAMPLES).to_list()
 
 
+def _pairs(groups: Sequence[Mapping[str, Sequence[str]]]) -> list[str]:
+    """Some pairs across splits: the first of each group, then what else the groups hold."""
+    first, more = [], []
+    for group in groups:
+        one, *others = group.values()
+        found = [f"{one[0]} ~ {name}" for names in others for name in names]
+        first += found[:1]
+        more += found[1:]
+    return [*first, *more][:MAX_SAMPLES]
+
+
 def _of_many(pairs: pl.DataFrame, whole: int, layout: Layout, level: Comparison, parts: int, count: int) -> str:
     noun = level.noun if whole == 1 else level.plural
     runs = f", inside {pairs['run'].n_unique()} of {layout.runs} runs" if layout.runs > 1 else ""
     verb = "is" if count == 1 else "are"
-    return f"{count:,} of {whole:,} {noun} {verb} in more than one of {parts} parts of {layout.title}{runs}"
+    written = ", written differently" if level.by_spelling else ""
+    return f"{count:,} of {whole:,} {noun} {verb} in more than one of {parts} parts of {layout.title}{written}{runs}"
 
 
 def _of_pair(
     pairs: pl.DataFrame, known: Known, layout: Layout, level: Comparison, pair: tuple[int, int], count: int
-) -> tuple[str, float]:
-    """The sentence on two splits, and the share of the evaluated one's images that are concerned."""
+) -> tuple[str, float, int]:
+    """The sentence on two splits, and the share and the number of the evaluated one's images that are concerned."""
     rank = {code: words.RANK.index(layout.kinds[code]) for code in pair}
     judged = max(pair, key=lambda code: (rank[code], -known.rows[code]))
     other = pair[0] if judged == pair[1] else pair[1]
@@ -133,11 +174,15 @@ def _of_pair(
     verb = "is" if count == 1 else "are"
     share = touched / rows
     if level is NEAR:
-        return (
-            f"{touched:,} of {rows:,} images of {layout.names[judged]} look like images of {layout.names[other]}",
-            share,
-        )
-    return f"{subject} {verb} in {layout.names[other]} too{runs}{of_images} ({_percent(share)})", share
+        looks = "looks" if touched == 1 else "look"
+        said = f"{touched:,} of {rows:,} images of {layout.names[judged]} {looks} like images of {layout.names[other]}"
+        return f"{said}{runs}", share, touched
+    written = ", written differently" if level.by_spelling else ""
+    return (
+        f"{subject} {verb} in {layout.names[other]} too{written}{runs}{of_images} ({_percent(share)})",
+        share,
+        touched,
+    )
 
 
 def _percent(share: float) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from protocol.findings import plain
 from splits.datasets.base import DataSet, Images
 from splits.datasets.common import (
     DR_CLASSES,
@@ -32,7 +33,7 @@ def read(files: Sequence[Path], maps: Mapping[str, Path]) -> Images:
         table = read_table(path).frame
         need_columns(table, ("id_code", "diagnosis"), path)
         label = labels_from(table, "diagnosis", ("0", "1", "2", "3", "4"), path)
-        parts.append(table.select(image="id_code", label=label, published=pl.lit(path.name.split(".")[0])))
+        parts.append(table.select(image="id_code", label=label, published=pl.lit(plain(path.name.split(".")[0]))))
     frame, notes = one_row_an_image(pl.concat(parts), paths[0])
     notes += missing_labels(frame["label"])
     if len(paths) == 1:

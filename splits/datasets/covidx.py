@@ -197,8 +197,7 @@ def _one_patient_an_image(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str,
             joined |= group
         groups.append(joined)
     names = {patient: "+".join(sorted(group)) for group in groups for patient in group}
-    told = ", ".join(sorted(set(names.values()))[:3])
-    note = f"images listed under more than one patient, who are taken as one person: {len(shared):,} ({told})"
+    note = f"{len(names):,} patients that share an image with another are taken as one person: {len(groups):,} persons"
     return frame.with_columns(pl.col("patient").replace(names)), (note,)
 
 

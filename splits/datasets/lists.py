@@ -60,9 +60,18 @@ def _walked(folder: Path) -> pl.DataFrame:
             inside = Path(at).relative_to(top.parent).as_posix()
             for name in sorted(names):
                 if name.lower().endswith(IMAGE_ENDINGS) and not name.startswith("."):
-                    yield f"{inside}/{name}"
+                    yield _text(f"{inside}/{name}")
 
     return pl.DataFrame({"path": list(found())}, schema={"path": pl.String}).with_columns(_no_label())
+
+
+def _text(path: str) -> str:
+    """``path``; SplitError where its bytes are no text, so that no table could name it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise SplitError(f"{path}: the name of this file or folder is no UTF-8; rename it") from None
+    return path
 
 
 def _no_label() -> pl.Expr:
@@ -116,18 +125,19 @@ def _column_of_images(frame: pl.DataFrame) -> str:
 
 
 def crossing(frame: pl.DataFrame, column: str, what: str) -> tuple[str, ...]:
-    """A note on how many values of ``column`` lie in more than one split of ``published``; none where none does."""
+    """A note on how many values of ``column`` lie in more than one split of ``published``; none where none does.
+
+    Notes are published, so they count patients and never name one.
+    """
     own = frame.filter(pl.col(column).is_not_null() & pl.col("published").is_not_null())
     splits = own.group_by(column).agg(pl.col("published").unique().sort(), pl.len().alias("images"))
-    both = splits.filter(pl.col("published").list.len() > 1).sort(column)
+    both = splits.filter(pl.col("published").list.len() > 1)
     if both.height == 0:
         return ()
     names = sorted(set(both["published"].explode().to_list()))
-    sample = ", ".join(repr(name) for name in both[column].head(3))
     return (
         f"{what} that lie in more than one published split ({', '.join(names)}): {both.height:,} of {splits.height:,}, "
-        "with "
-        f"{int(both['images'].sum()):,} images, such as {sample}; the published split leaks",
+        f"with {int(both['images'].sum()):,} images; the published split leaks",
     )
 
 

@@ -268,7 +268,7 @@ def test_unavailable_patients_are_said_everywhere(tmp_path: Path) -> None:
     reason = "the hospital removed them"
     done = run("make", table, "--label", "grade", "--patients-unavailable", reason, "--out", tmp_path / "a")
     assert done.exit_code == 0, done.output
-    assert f"patients unavailable: {reason}" in done.stdout
+    assert f"patients unavailable (waive MVC109): {reason}" in done.stdout
     assert pl.read_parquet(tmp_path / "a" / "public" / "splits.parquet")["patient_id"].null_count() == ROWS
     block = (tmp_path / "a" / "public" / "submission-splits.yaml").read_text()
     assert "patient_ids: unavailable" in block
@@ -354,3 +354,71 @@ def test_wrong_usage(tmp_path: Path, wrong: list[str]) -> None:
     done = run("make", metadata(tmp_path), *(() if known else OPTIONS), *wrong, "--out", tmp_path / "out")
     assert done.exit_code == 2, done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_hash_says_how_many_names_are_in_the_split(made: tuple[Path, Path], tmp_path: Path) -> None:
+    _, out = made
+    table = tmp_path / "predictions.csv"
+    table.write_text("image_id,p_1\nscan_0001.png,0.2\nscan_0000.png,0.7\nscan_9.png,0.1\n")
+    arguments = ("hash", table, "--record", out / "public" / "split.json", "--out")
+    done = run(*arguments, tmp_path / "h.csv")
+    assert done.exit_code == 0, done.output
+    assert "image_id: 3 identifiers hashed, 2 of them in the split" in done.stdout
+    done = run(*arguments, tmp_path / "h.parquet", "--json")
+    assert json.loads(done.stdout)["in_split"] == {"image_id": 2}
+    table.write_text("image_id,p_1\nscan_0001,0.2\n")
+    done = run(*arguments, tmp_path / "none.csv")
+    assert (done.exit_code, (tmp_path / "none.csv").exists()) == (1, False)
+    assert "such as 'scan_0001', is in the split" in done.stderr
+    assert "written like 'scan_" in done.stderr
+
+
+def test_hash_leaves_no_new_salt_without_a_table(tmp_path: Path) -> None:
+    salt, out = tmp_path / "salt", tmp_path / "h.csv"
+    done = run("hash", tmp_path / "t.csv", "--namespace", "n", "--new-salt", "--salt-file", salt, "--out", out)
+    assert done.exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hash_finds_the_salt_from_within_the_public_folder(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out = made
+    monkeypatch.chdir(out / "public")
+    done = run("hash", table, "--record", "split.json", "--out", tmp_path / "h.csv")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_salt_in_a_folder_to_publish_is_warned_of(made: tuple[Path, Path], tmp_path: Path) -> None:
+    table, out = made
+    salt = out / "public" / "salt"
+    salt.write_bytes((out / "private" / "salt").read_bytes())
+    salt.chmod(0o644)
+    for arguments in (
+        ("make", table, *OPTIONS, "--out", tmp_path / "again"),
+        ("hash", table, "--record", out / "public" / "split.json", "--out", tmp_path / "h.csv"),
+        ("verify", out / "public" / "splits.parquet", table),
+    ):
+        done = run(*arguments, "--salt-file", salt)
+        assert done.exit_code == 0, done.output
+        warned = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+        assert ["in a folder to publish" in warned[0], "chmod 600" in warned[1], len(warned)] == [True, True, 2]
+    done = run("hash", table, "--namespace", "n", "--patient", "patient", "--new-salt", "--salt-file",
+               out / "public" / "new", "--out", tmp_path / "h2.csv")  # fmt: skip
+    assert (done.exit_code, (out / "public" / "new").exists()) == (1, False)
+
+
+def test_verify_takes_good_copies_and_no_altered_record(made: tuple[Path, Path], tmp_path: Path) -> None:
+    table, out = made
+    public, salt = out / "public", ("--salt-file", out / "private" / "salt")
+    copy = tmp_path / "copy.csv"
+    pl.read_parquet(public / "splits.parquet").reverse().write_csv(copy)
+    done = run("verify", copy, table, *salt, "--record", public / "split.json")
+    assert done.exit_code == 0, done.output
+    assert "other bytes than the record's, the same rows" in done.stdout
+    record = json.loads((public / "split.json").read_text())
+    record["counts"][0]["images"] = 999
+    (public / "split.json").write_text(json.dumps(record))
+    done = run("verify", public / "splits.parquet", table, *salt)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-1] == "MVC SPLIT NOT VERIFIED record differs"

@@ -61,6 +61,16 @@ def test_one_document_says_the_same(leaky: Path) -> None:
     }
 
 
+def test_collisions_are_no_acquittal(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("image,patient,site,split\na.png,1,A,train\nb.png,1,B,test\n")
+    result = check(path)
+    last = "MVC SPLITS UNDECIDED 1 collision to look at; 2 splits, 2 rows"
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, last)
+    document = json.loads(check(path, "--json").stdout)
+    assert (document["verdict"], document["exit_code"]) == ("undecided", 0)
+
+
 def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     path.write_text("image,label\na.png,0\n")

@@ -1,4 +1,4 @@
-"""`mvc split datasets` lists what is known, says all about one, and names the near ones."""
+"""`mvc split datasets` lists data sets and recipes, says all about one, and names the near ones."""
 
 import json
 
@@ -25,14 +25,44 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_every_data_set_is_listed_with_its_licence() -> None:
+def test_every_data_set_and_recipe_is_listed_in_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     lines = said().splitlines()
-    assert lines[0].split()[:2] == ["name", "modality"]
+    assert words(lines[0]) == "data set modality classes patients known maps"
     firsts = [line.split()[0] for line in lines if line.strip()]
     assert [first for first in firsts if first in DATASETS] == list(DATASETS)
+    assert [first for first in firsts if first in RECIPES] == list(RECIPES)
     line = next(line for line in lines if line.startswith("ham10000 "))
-    assert words(line) == "ham10000 dermatoscopy 7 no, lesions isic CC BY-NC 4.0"
-    assert max(map(len, lines)) <= 110
+    assert words(line) == "ham10000 dermatoscopy 7 no, lesions isic"
+    assert max(map(len, lines)) <= 80
+    assert lines.index(next(line for line in lines if line.startswith("recipe"))) < 1.5 * len(DATASETS)
+
+
+def test_how_to_call() -> None:
+    of_one = "mvc split make FILE... --dataset messidor-2 [--map pairs=FILE] --drop-unlabelled --out my-split"
+    assert f"call {of_one}" in words(said("messidor-2"))
+    assert json.loads(said("messidor-2", "--json"))["call"] == of_one
+    assert "call mvc split make FILE... --dataset eyepacs --out my-split" in words(said("eyepacs"))
+
+
+@pytest.mark.parametrize("key", list(RECIPES))
+def test_all_about_a_recipe(key: str) -> None:
+    recipe, text = RECIPES[key], words(said(key))
+    for fact in (recipe.title, recipe.source, *recipe.stated, *recipe.decided, *recipe.warnings, *recipe.classes):
+        assert "".join(fact.split()) in text.replace(" ", "")
+    assert f"trained on {DATASETS[recipe.development].title}" in text
+    for external in recipe.external:
+        assert f"external {DATASETS[external].title}" in text
+    call = json.loads(said(key, "--json"))["call"]
+    assert f"call {call}" in text
+    assert f"mvc split make {recipe.development}=FILE" in call
+    assert ("--drop-shared" in call) == bool(recipe.shared)
+
+
+def test_what_a_call_of_a_recipe_names() -> None:
+    call = json.loads(said("retinopathy-domain-shift", "--json"))["call"]
+    for part in ("messidor-2=FILE", "[--map messidor-2:pairs=FILE]", "--drop-unlabelled", "--drop-shared"):
+        assert part in call
 
 
 @pytest.mark.parametrize(("key", "known"), [("eyepacs", "yes"), ("isic-2019", "no, lesions"), ("messidor-2", "no")])
@@ -80,6 +110,7 @@ def test_recipes_that_use_a_data_set() -> None:
     ("name", "hint"),
     [
         ("messidor2", "did you mean messidor"),
+        ("retinopathy", "retinopathy-domain-shift"),
         ("zzz", "mvc split datasets lists them"),
     ],
 )

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from protocol.types import SPLIT_NAMES, SplitName
 from splits import assign
-from splits.assign import assign_splits, draw, draw_folds, label_counts
+from splits.assign import LabelCounts, _profile, assign_splits, draw, draw_folds, label_counts
 from splits.errors import SplitError
 
 SHARES: dict[SplitName, float] = {"train": 0.6, "val": 0.1, "calib": 0.1, "test": 0.2}
@@ -57,16 +58,54 @@ def test_a_patient_counts_by_its_rarest_label() -> None:
 
 
 def test_a_tie_of_rarity_goes_to_the_larger_label() -> None:
-    # labels 1 and 2 have 4 patients each: a and b have both, c and d one, e and f the other. By the larger label the
-    # strata are {a, b, e, f} and {c, d}; by the smaller {a, b, c, d} and {e, f}. Only the first always parts c from d.
-    patients = ["a", "a", "b", "b", *"ccddeeff"]
-    labels = [1, 2, 1, 2, *[1] * 4, *[2] * 4]
-    parted = []
-    for seed in range(30):
-        split = dict(zip(patients, assign_splits(patients, labels, {"train": 0.5, "test": 0.5}, seed), strict=True))
-        assert split["c"] != split["d"]
-        parted.append(split["e"] != split["f"])
-    assert not all(parted)
+    # labels 1 and 2 have 4 patients each: a and b have both, c and d one, e and f the other; 0 is everywhere
+    units = np.array([0, 0, 1, 1, 2, 3, 4, 5, *range(6)])
+    labels, keys = _profile(label_counts(units, np.array([1, 2, 1, 2, 1, 1, 2, 2, *[0] * 6])), 6)
+    assert labels == [2, 1, 0]
+    rarest, images, second = keys[:3]
+    assert rarest.tolist() == [0, 0, 1, 1, 0, 0]
+    assert images.tolist() == [-1] * 6
+    assert second.tolist() == [1, 1, 2, 2, 2, 2]
+
+
+def heavy_tail() -> tuple[NDArray[np.int64], LabelCounts]:
+    """150 patients, some with a hundred images and more; five classes, the rarest of a few images."""
+    rng = np.random.default_rng(0)
+    sizes = np.minimum(150, (rng.pareto(1.1, 150) * 2).astype(int) + 1)
+    units = np.repeat(np.arange(150), sizes)
+    labels = np.concatenate([rng.choice(5, size, p=rng.dirichlet([3, 0.3, 0.2, 0.1, 0.05])) for size in sizes])
+    return units, label_counts(units, labels)
+
+
+def test_no_patient_is_kept_out_of_a_split() -> None:
+    """Not even those of most images: balance is no reason to test on other patients than those there are."""
+    units, labels = heavy_tail()
+    first = np.unique(units, return_index=True)[1]
+    splits = np.stack([draw(units, labels, SHARES, seed)[first] for seed in range(150)])
+    largest = np.argsort(-np.bincount(units))[:15]
+    for split, share in SHARES.items():
+        often = (splits == SPLIT_NAMES.index(split)).mean(axis=0)
+        assert often.min() > (0.5 * share if share >= 0.2 else 0)
+        assert 0.6 * share < often[largest].mean() < 1.5 * share
+
+
+def test_images_of_mixed_patients_are_balanced() -> None:
+    """Two eyes of different grades: the images of every class are within a tenth of their share, but for one image."""
+    rng = np.random.default_rng(1)
+    grade = rng.choice(5, 1500, p=[0.7, 0.1, 0.12, 0.05, 0.03])
+    eyes = np.clip(grade[:, None] + rng.choice([-1, 0, 0, 1], (1500, 2)), 0, 4).ravel()
+    units = np.repeat(np.arange(1500), 2)
+    split = draw(units, label_counts(units, eyes), SHARES, 3)
+    for label in range(5):
+        total = (eyes == label).sum()
+        for name, share in SHARES.items():
+            held = ((eyes == label) & (split == SPLIT_NAMES.index(name))).sum()
+            assert abs(held - share * total) <= 0.1 * share * total + 1
+
+
+def test_seeds_give_different_splits_where_no_two_patients_are_alike() -> None:
+    units, labels = heavy_tail()
+    assert len({draw(units, labels, SHARES, seed).tobytes() for seed in range(20)}) == 20
 
 
 def test_singleton_strata_do_not_all_go_to_the_largest_split() -> None:
@@ -257,4 +296,4 @@ def test_folds_are_two_or_more(folds: int) -> None:
 def test_the_stratified_draw_is_pinned() -> None:
     letter = {"train": ".", "val": "v", "calib": "c", "test": "t"}
     assigned = drawn([place % 7 // 5 for place in range(40)], [[place % 3 for place in range(40)]], 5)
-    assert "".join(letter[split] for split in assigned) == "..c......tt..ctc....t.t..v..c.t.vtvtv..."
+    assert "".join(letter[split] for split in assigned) == "v.c.tt....v.tct.c..v....c.....t.v..ttt.."

@@ -1,5 +1,6 @@
 import hashlib
 import hmac
+import os
 import stat
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from splits.hashing import (
     hash_identifiers,
     hex_column,
     new_salt,
+    published_beside,
     read_salt,
     salt_check,
+    salt_warnings,
     write_salt,
 )
 
@@ -222,3 +225,28 @@ def test_other_content_is_refused_and_not_shown(tmp_path: Path, content: bytes) 
 def test_a_missing_salt_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_salt(tmp_path / "none")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "salt")
+    with pytest.raises(ValueError, match="salt is a pipe or device; save the salt as a file"):
+        read_salt(tmp_path / "salt")
+    with pytest.raises(ValueError, match="is a pipe or device"):
+        read_salt(Path(os.devnull))
+
+
+def test_a_salt_that_others_get_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "salt"
+    assert salt_warnings(path) == []
+    write_salt(path, SALT)
+    assert salt_warnings(path) == []
+    path.chmod(0o640)
+    (said,) = salt_warnings(path)
+    assert "can be read or changed by others on this machine (mode 0640); chmod 600 mends it" in said
+    path.chmod(0o600)
+    assert published_beside(path) is None
+    (tmp_path / "split.json").touch()
+    assert published_beside(path) == "split.json"
+    (said,) = salt_warnings(path)
+    assert "lies beside split.json, in a folder to publish" in said
+    assert SALT.hex() not in said

@@ -252,6 +252,16 @@ def test_few_shot_draws_come_from_train_and_val_alone() -> None:
 REFUSED: list[tuple[dict[str, Cells], dict[str, Any], str]] = [
     ({}, {"external": ("c",)}, "there is no site 'c' to be external; the sites are 'a', 'b'"),
     ({}, {"external": ("a", "b")}, "every site is external: nothing is left"),
+    ({"site": ["B", "b", "A"] * 20}, {"external": ("B",)}, "column 'site' holds 'B' and 'b': one site or two"),
+    ({"site": ["1", "01", "2"] * 20}, {"external": ("1",)}, "column 'site' holds '01' and '1': one site or two"),
+    ({"site": ["St. A", "St.  A", "B"] * 20}, {}, "one site or two"),
+    ({"site": ["\u00e9", "e\u0301", "B"] * 20}, {}, "one site or two"),
+    ({}, {"external": ("B",)}, "there is no site 'B' to be external"),
+    (
+        {},
+        {"columns": ColumnNames(patient="patient", labels=("grade",)), "patients_per_site": True},
+        "--patients-per-site: which column holds the sites",
+    ),
     ({"patient": ["same"] * 60}, {}, "2 classes and 1 patients: is that the label column"),
     ({"grade": [str(n) for n in range(60)], "patient": ["P1", "P2", "P3"] * 20}, {}, "60 classes and 3 patients"),
     ({"patient": ["P1", "P2"] * 30}, {}, r"split \w+ would get no patient: its share 0\.\d of 2 patients is too small"),
@@ -273,6 +283,23 @@ def test_what_cannot_be_split_is_said(cells: dict[str, Cells], fields: dict[str,
     assert "\n" not in str(error.value)
 
 
+def test_sites_that_look_alike_can_be_different() -> None:
+    site: Cells = ["B", "b", "A"] * 20
+    split = made(simple(site=site), plan_of(PLAIN, ids_as_written=True, external=("B",)))
+    assert split.frame.filter(split="external")["site"].unique().to_list() == ["B"]
+
+
+def test_spellings_count_within_a_site_too() -> None:
+    patient: Cells = ["7", "x", "x", "007", *[f"y{place}" for place in range(56)]]  # images 000 and 003 are at b
+    with pytest.raises(SplitError, match="one patient or two"):
+        made(simple(patient=patient), plan_of(PLAIN, patients_per_site=True))
+
+
+def test_notes_on_shots_name_the_class() -> None:
+    notes = made(simple(), plan_of(PLAIN, shots=50, shot_seeds=(1,))).notes
+    assert [note.split()[1] for note in notes if "fewer than 50 shots" in note] == ["no", "yes"]
+
+
 def test_ids_that_look_alike_can_be_different() -> None:
     patient: Cells = ["7", "007", *[f"x{place}" for place in range(58)]]
     split = made(simple(patient=patient), plan_of(PLAIN, ids_as_written=True))
@@ -284,7 +311,7 @@ def test_ids_that_look_alike_can_be_different() -> None:
     [
         ([f"P{place:03}" for place in range(60)], "every image has its own patient: right if"),
         (
-            ["none"] * 30 + [f"P{place // 2:03}" for place in range(30)],
+            ["someone"] * 30 + [f"P{place // 2:03}" for place in range(30)],
             "one patient holds 30 of 60 images: is it a placeh",
         ),
         ([f"P{place // 2:03}" for place in range(60)], ""),
@@ -301,7 +328,7 @@ def test_a_class_of_one_patient_is_said() -> None:
     patient: Cells = [*["big"] * 20, *[f"P{place:03}" for place in range(40)]]
     notes = made(simple(grade=grade, patient=patient), plan_of(PLAIN)).notes
     assert any(
-        note.startswith("class yes is absent from") and note.endswith("one patient alone holds 20 of its 20 images")
+        note.startswith("class yes is absent from") and "one patient alone holds 20 of its 20 images" in note
         for note in notes
     )
 
@@ -317,6 +344,17 @@ def test_images_are_split_where_patients_are_unavailable() -> None:
     assert sum(count.units for count in split.counts) == 30
     assert split.images_per_unit == 2
     assert split.frame.height == 60
+
+
+def test_patients_are_counted_apart_from_the_units_that_groups_make_of_them() -> None:
+    """Two patients of two images each share a slide: a unit holds four images, a patient two."""
+    columns = ColumnNames(patient="patient", labels=("grade",), groups=("slide",))
+    patient: Cells = [f"P{place // 2:03}" for place in range(60)]
+    split = made(simple(patient=patient, slide=[f"S{place // 4}" for place in range(60)]), plan_of(columns))
+    assert (split.images_per_unit, split.images_per_patient) == (4, 2)
+    of_patient = split.frame.select("split", patient=pl.Series(patient)).unique()["split"].value_counts()
+    assert {count.split: count.patients for count in split.counts} == dict(of_patient.iter_rows())
+    assert sum(count.units for count in split.counts) == 15
 
 
 def test_the_splits_are_pinned() -> None:

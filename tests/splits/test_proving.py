@@ -1,23 +1,22 @@
-"""That a published split is one's own; the same hashes in other tables."""
+"""That a published split is one's own."""
 
-import datetime
-import decimal
 import json
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
+from protocol.types import SplitName
 from splits.errors import SplitError
-from splits.hashing import hash_identifier, read_salt, write_salt
+from splits.hashing import write_salt
 from splits.making import make
 from splits.plan import ColumnNames, Plan
-from splits.proving import Proof, hash_table, read_record, salt_for, verify
+from splits.proving import Proof, read_record, verify
 from splits.sources import load, settled
 from splits.writing import write
 from tests.splits.test_making import Cells, plan_of, simple
@@ -82,7 +81,8 @@ def test_the_owner_can_prove_it(made: Made) -> None:
     proof = made.proof()
     assert proof.holds
     assert [check.name for check in proof.checks] == [
-        "salt", "metadata", "images", "all images", "patient_id", "split", "site", "label", "sex", "fold", "digest",
+        "salt", "metadata", "images", "all images", "columns", "patient_id", "split", "site", "label", "sex", "fold",
+        "record", "digest",
     ]  # fmt: skip
     assert json.loads(json.dumps(proof.to_dict()))["holds"] is True
     assert proof.splits_sha256 == read_record(made.record).splits_sha256
@@ -124,7 +124,9 @@ def _swap(frame: pl.DataFrame) -> pl.DataFrame:
         (lambda frame: pl.concat([frame, frame.head(1)]), ["images", "digest"]),
         (lambda frame: frame.with_columns(image_id=pl.col("patient_id") + pl.col("image_id").str.head(3)),
          ["images", "all images", "patient_id", "split", "site", "label", "sex", "fold", "digest"]),
-        (lambda frame: frame.reverse(), ["digest"]),
+        (lambda frame: frame.with_columns(name=pl.lit("Smith")), ["columns", "digest"]),
+        (lambda frame: frame.with_columns(names=pl.Series([["Smith"]] * 60)), ["columns", "digest"]),
+        (lambda frame: frame.with_columns(label=pl.col("label") + 0.5), ["label", "digest"]),
     ],
 )  # fmt: skip
 def test_what_was_changed_in_the_published_table_is_named(
@@ -132,6 +134,136 @@ def test_what_was_changed_in_the_published_table_is_named(
 ) -> None:
     change(pl.read_parquet(made.splits)).write_parquet(made.splits)
     assert made.differing() == wrong
+
+
+def saw(proof: Proof, name: str) -> str:
+    return next(check.saw for check in proof.checks if check.name == name)
+
+
+@pytest.mark.parametrize("kind", ["order", "writer", "csv", "floats"])
+def test_the_same_rows_in_other_bytes_are_the_same_split(made: Made, kind: str) -> None:
+    frame = pl.read_parquet(made.splits)
+    copy = made.splits if kind != "csv" else made.splits.with_name("splits.csv")
+    match kind:
+        case "order":
+            frame.reverse().select(frame.columns[::-1]).write_parquet(copy)
+        case "writer":
+            frame.write_parquet(copy, compression="uncompressed")
+        case "floats":
+            frame.with_columns(pl.col("label", "fold").cast(pl.Float64)).write_parquet(copy)
+        case _:
+            frame.with_columns(pl.col("fold").cast(pl.Float64)).write_csv(copy)
+    proof = verify(copy, read_record(made.record), {"": [made.metadata]}, {}, made.salt)
+    assert proof.holds, proof.to_dict()
+    assert saw(proof, "digest").endswith("other bytes than the record's, the same rows")
+    assert proof.splits_sha256 in saw(proof, "digest")
+
+
+def test_a_copy_under_a_record_of_another_digest_is_no_proof(made: Made) -> None:
+    altered(made, splits_sha256="0" * 64)
+    assert made.differing() == ["digest"]
+    pl.read_parquet(made.splits).reverse().write_parquet(made.splits)
+    proof = made.proof()
+    assert [check.name for check in proof.checks if not check.ok] == ["digest"]
+    assert "is neither this file's nor that of the file as it is written here" in saw(proof, "digest")
+
+
+def altered(made: Made, **fields: Any) -> None:
+    """``split.json`` with other values; of the plan by the name plan_FIELD."""
+    document = json.loads(made.record.read_text())
+    for name, value in fields.items():
+        part, key = (document["plan"], name[5:]) if name.startswith("plan_") else (document, name)
+        assert part[key] != value
+        part[key] = value
+    made.record.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("kind", "multiclass", "kind is not what the split gives ('multiclass' in the record, wanted 'binary')"),
+        ("classes", ["x", "y"], "classes is not what the split gives ('x' in the record, wanted 'no')"),
+        ("sites", ["a"], "sites is not what the split gives (1 in the record, 2 wanted)"),
+        ("images_per_unit", 7.5, "images_per_unit is not what the split gives ('7.5' in the record, wanted '2.0')"),
+        ("notes", ["all is well"], "notes is not what the split gives"),
+        ("plan_unit", "lesion", "plan.unit is 'lesion', but the plan names a column of patients"),
+    ],
+)
+def test_what_was_changed_in_the_record_is_named(made: Made, field: str, value: Any, said: str) -> None:
+    altered(made, **{field: value})
+    proof = made.proof()
+    assert [check.name for check in proof.checks if not check.ok] == ["record"]
+    assert saw(proof, "record").startswith(said)
+
+
+def test_a_changed_count_is_named(made: Made) -> None:
+    document = json.loads(made.record.read_text())
+    document["counts"][1]["images"] += 1
+    document["notes"].append("\x1b[31mred")
+    made.record.write_text(json.dumps(document))
+    proof = made.proof()
+    assert [check.name for check in proof.checks if not check.ok] == ["record"]
+    assert saw(proof, "record").startswith("counts, notes are not what the split gives (\"{'split': '")
+    assert "\x1b" not in saw(proof, "record")
+
+
+def test_names_of_sources_and_software_are_not_compared(made: Made) -> None:
+    sources = json.loads(made.record.read_text())["sources"]
+    altered(made, software="mvc-kit 99", sources=[sources[0] | {"name": "renamed.csv"}])
+    assert made.proof().holds
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Made:
+    """A split with few-shot draws."""
+    shares: dict[SplitName, float] = {"train": 0.6, "val": 0.1, "calib": 0.1, "test": 0.2}
+    columns = ColumnNames(patient="patient", labels=("grade",))
+    folder = tmp_path / "drawn"
+    folder.mkdir()
+    return write_split(folder, plan_of(columns, proportions=shares, shots=3, shot_seeds=(1, 2)))
+
+
+def test_few_shot_draws_are_compared_row_by_row(drawn: Made) -> None:
+    path = drawn.splits.with_name("few_shot.parquet")
+    shots, stated = pl.read_parquet(path), read_record(drawn.record).few_shot_sha256
+    assert saw(drawn.proof(), "few_shot") == f"the same {shots.height} rows"
+    shots.reverse().write_parquet(path)
+    proof = drawn.proof()
+    assert proof.holds
+    assert saw(proof, "few_shot") == f"the same {shots.height} rows, other bytes"
+    other = pl.read_parquet(drawn.splits).filter(~pl.col("image_id").is_in(shots["image_id"].to_list()))["image_id"][0]
+    first = pl.int_range(pl.len()) == 0
+    for change in (
+        shots.with_columns(image_id=pl.when(first).then(pl.lit(other)).otherwise("image_id")),
+        shots.with_columns(seed=pl.when(first).then(9).otherwise("seed")),
+        shots.with_columns(label=pl.when(first).then(1 - pl.col("label")).otherwise("label")),
+        shots.head(shots.height - 1),
+        pl.concat([shots, shots.head(1)]),
+        shots.with_columns(name=pl.lit("Smith")),
+    ):
+        change.write_parquet(path)
+        assert drawn.differing() == ["few_shot"]
+    shots.write_parquet(path)
+    altered(drawn, few_shot_sha256="0" * 64)
+    assert saw(drawn.proof(), "few_shot").endswith("rows, but the record has another digest of them")
+    path.unlink()
+    assert drawn.differing() == ["few_shot"]
+    altered(drawn, few_shot_sha256=stated)
+    assert drawn.proof().holds
+
+
+def test_draws_that_are_none_of_the_split(made: Made, drawn: Made) -> None:
+    shutil.copy(drawn.splits.with_name("few_shot.parquet"), made.splits.with_name("few_shot.parquet"))
+    assert made.differing() == ["few_shot"]
+
+
+@pytest.mark.parametrize("what", ["salt", "record", "splits", "few_shot"])
+def test_pipes_are_refused_and_not_waited_for(drawn: Made, what: str) -> None:
+    path = drawn.splits.with_name("few_shot.parquet") if what == "few_shot" else getattr(drawn, what)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(SplitError, match=r"is a pipe or device; save the \w+ as a file"):
+        drawn.proof()
 
 
 def test_what_was_changed_in_the_metadata_is_named(made: Made) -> None:
@@ -196,128 +328,3 @@ def test_plans_that_can_not_be_followed(made: Made, place: tuple[str, ...], valu
     made.record.write_text(json.dumps(document))
     with pytest.raises(SplitError, match=said):
         made.proof()
-
-
-def test_the_salt_of_another_split_is_refused(made: Made, tmp_path: Path) -> None:
-    assert salt_for(made.salt, made.record, new=False) == (read_salt(made.salt), False)
-    salt, new = salt_for(tmp_path / "fresh", None, new=True)
-    assert new
-    assert read_salt(tmp_path / "fresh") == salt
-    with pytest.raises(SplitError, match="holds another salt than the split of"):
-        salt_for(tmp_path / "fresh", made.record, new=False)
-    with pytest.raises(SplitError, match="a salt is never overwritten"):
-        salt_for(tmp_path / "fresh", None, new=True)
-    with pytest.raises(SplitError, match="can't be written"):
-        salt_for(tmp_path / "none" / "fresh", None, new=True)
-    with pytest.raises(SplitError, match="no such salt file"):
-        salt_for(tmp_path / "none", None, new=False)
-
-
-def test_a_table_of_predictions_is_hashed_alike(made: Made, tmp_path: Path) -> None:
-    names = cells()
-    table = csv(tmp_path / "p.csv", {"p": ["0.50"] * 60, "image": names["image"], "patient": names["patient"]})
-    salt = read_salt(made.salt)
-    assert hash_table(table, tmp_path / "h.csv", salt, record=made.record) == {"image_id": 60, "patient_id": 30}
-    hashed = pl.read_csv(tmp_path / "h.csv", infer_schema_length=0)
-    assert hashed.columns == ["p", "image_id", "patient_id"]
-    assert hashed["p"].to_list() == ["0.50"] * 60
-    published = pl.read_parquet(made.splits)
-    assert set(hashed.select("image_id", "patient_id").rows()) == set(published.select("image_id", "patient_id").rows())
-
-
-def test_patients_of_each_site_are_hashed_alike(tmp_path: Path) -> None:
-    plan = plan_of(ColumnNames(patient="patient", labels=("grade",), site="site"), patients_per_site=True)
-    made = write_split(tmp_path, plan)
-    hash_table(made.metadata, tmp_path / "h.parquet", read_salt(made.salt), record=made.record)
-    pairs = [
-        pl.read_parquet(path).select("image_id", "patient_id").rows() for path in (tmp_path / "h.parquet", made.splits)
-    ]
-    assert set(pairs[0]) == set(pairs[1])
-
-
-def hashed(table: Path, out: str = "h.csv", **options: Any) -> pl.DataFrame:
-    path = table.parent / out
-    hash_table(table, path, SALT, namespace="n", **options)
-    return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=0)
-
-
-def parquet_of(folder: Path, **columns: Any) -> Path:
-    parquet.write_table(pa.table(columns), folder / "t.parquet")
-    return folder / "t.parquet"
-
-
-def test_windows_paths_numbers_and_blanks_around_names(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(' image ;pid;p\nx\\a.png; 7 ;"1,5"\nb;8;2\n')
-    frame = hashed(tmp_path / "t.csv", patient="pid")
-    wanted = [hash_identifier(SALT, "n/image", name) for name in ("x/a.png", "b")]
-    assert frame["image_id"].to_list() == wanted
-    assert frame["patient_id"].to_list() == [hash_identifier(SALT, "n/patient", name) for name in ("7", "8")]
-    assert frame["p"].to_list() == ["1,5", "2"]
-    typed = hashed(parquet_of(tmp_path, **{" image ": [7.0, 8.0], "p": [0.5, 0.25], "l": [[1], [2]]}), "h.parquet")
-    assert typed["image_id"].to_list() == [hash_identifier(SALT, "n/image", name) for name in ("7", "8")]
-    assert typed.schema["p"] == pl.Float64
-    assert typed["l"].to_list() == [[1], [2]]
-
-
-def test_image_id_can_be_the_column_of_names(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("image_id,p\na,1\n")
-    assert hashed(tmp_path / "t.csv")["image_id"].to_list() == [hash_identifier(SALT, "n/image", "a")]
-
-
-REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("image,image_id\na,b\n", {}, "'image' and 'image_id' could each be the images"),
-    ("image,image_id\na,b\n", {"image": "image"}, "has a column 'image_id' already; drop it, or name it with --image"),
-    ("pic,p\na,1\n", {}, "none is named like one"),
-    ("image,p\na,1\n", {"image": "img"}, r"there is no column 'img'; did you mean 'image'\?"),
-    ("image,p\na,1\n", {"patient": "who"}, "there is no column 'who'"),
-    ("image,p\na,1\n", {"patient": "image", "image": "image"}, "'image' is named for images and patients"),
-    ("image,p\na,1\n,2\n", {}, "column 'image' is empty in 1 rows"),
-    ("image,who\na,1\nb,\n", {"patient": "who"}, "column 'who' is empty in 1 rows"),
-    ("image,who,site\na,1,x\nb,2,\n", {"patient": "who", "site": "site"}, "column 'site' is empty in 1 rows"),
-    ("image,who\na,1\n", {"patient": "who", "site": "site"}, "there is no column 'site'"),
-    ("image,p\n", {}, "has a header and no row"),
-    ("", {}, "is empty"),
-    ("image,p\na,1\n", {"encoding": "base64"}, "no text encoding"),
-]
-
-
-@pytest.mark.parametrize(("text", "options", "said"), REFUSED)
-def test_tables_that_can_not_be_hashed_leave_nothing(
-    tmp_path: Path, text: str, options: dict[str, Any], said: str
-) -> None:
-    (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(SplitError, match=said):
-        hashed(tmp_path / "t.csv", **options)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
-
-
-@pytest.mark.parametrize(
-    ("values", "out", "said"),
-    [
-        (pa.array([[1], [2]]), "h.csv", "column 'x' holds lists or bytes, which no CSV can; name a .parquet file"),
-        (pa.array([b"1", b"2"]), "h.csv", "column 'x' holds lists or bytes"),
-        (pa.array([decimal.Decimal(1)] * 2, pa.decimal256(50, 1)), "h.parquet", "can't be read with its types"),
-        (
-            pa.array([datetime.datetime(2020, 1, 2)] * 2, pa.timestamp("us", "No/Where")),
-            "h.parquet",
-            "can't be read with",
-        ),
-    ],
-)
-def test_types_that_can_not_be_kept(tmp_path: Path, values: pa.Array, out: str, said: str) -> None:
-    table = parquet_of(tmp_path, image=pa.array(["a", "b"]), x=values)
-    with pytest.raises(SplitError, match=said) as error:
-        hashed(table, out)
-    assert "\n" not in str(error.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
-
-
-@pytest.mark.parametrize("out", ["t.csv", "."])
-def test_what_is_there_is_kept(tmp_path: Path, out: str) -> None:
-    (tmp_path / "t.csv").write_text("image,p\na,1\n")
-    with pytest.raises(SplitError, match="exists; name a new file"):
-        hashed(tmp_path / "t.csv", out)
-    assert (tmp_path / "t.csv").read_text() == "image,p\na,1\n"
-    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(SplitError, match="exists; name a new file"):
-        hashed(tmp_path / "t.csv", "link.csv")

@@ -237,6 +237,12 @@ def parquet_of(columns: dict[str, pa.Array], folder: Path, **options: Any) -> Pa
         (pa.array([2**64 - 1], pa.uint64()), [str(2**64 - 1)]),
         (pa.array([True, None]), ["true", None]),
         (pa.array([datetime.date(2020, 1, 2)]), ["2020-01-02"]),
+        (pa.array([datetime.datetime(2020, 1, 2), None]), ["2020-01-02", None]),
+        (pa.array([datetime.datetime(2020, 1, 2, 22)], pa.timestamp("ns", "+02:00")), ["2020-01-03"]),
+        (
+            pa.array([datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 2, 10)]),
+            ["2020-01-02 00:00:00.000000", "2020-01-02 10:00:00.000000"],
+        ),
         (pa.array([datetime.datetime(2020, 1, 2)], pa.timestamp("us", "+02:00")), ["2020-01-02 02:00:00.000000+02:00"]),
         (pa.array([decimal.Decimal("1.50")]), ["1.50"]),
         (pa.array([" 007 ", "", " "]), ["007", None, None]),
@@ -272,6 +278,25 @@ def test_parquet_columns_of_other_types_are_left_out_and_said(tmp_path: Path, ar
     assert table.notes == ("column 'odd' holds no plain values and is not read",)
     with pytest.raises(SplitError, match="no column with a name or plain values"):
         read_table(parquet_of({"odd": array}, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("array", "rounded"),
+    [
+        (pa.array([7.0, 2.0**53 - 1, None, float("inf"), float("nan")]), False),
+        (pa.array([7.0, 2.0**53]), True),
+        (pa.array([7.5, -(2.0**53)]), True),
+        (pa.array([2.0**24 - 1], pa.float32()), False),
+        (pa.array([2.0**24], pa.float32()), True),
+        (pa.array([2047.0], pa.float16()), False),
+        (pa.array([2048.0], pa.float16()), True),
+        (pa.array([2**60]), False),
+        (pa.array(["1e300"]), False),
+    ],
+)
+def test_floats_that_leave_whole_numbers_out_are_known(tmp_path: Path, array: pa.Array, rounded: bool) -> None:
+    table = read_table(parquet_of({" a ": array, "b": pa.array(["x"] * len(array))}, tmp_path))
+    assert table.rounded == (("a",) if rounded else ())
 
 
 def test_parquet_columns_with_points_in_their_names(tmp_path: Path) -> None:

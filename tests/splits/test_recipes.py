@@ -1,3 +1,4 @@
+import re
 from typing import get_args
 
 import pytest
@@ -105,3 +106,24 @@ def test_it_is_said_where_patients_are_not_known(recipe: Recipe) -> None:
     reason = DATASETS[recipe.development].unavailable
     assert any("are not known: " in warning for warning in recipe.warnings) == bool(reason)
     assert any(reason in warning for warning in recipe.warnings)
+
+
+@each
+def test_maps_that_it_names_are_those_of_its_data_sets(recipe: Recipe) -> None:
+    keys = (recipe.development, *recipe.external)
+    maps = {f"{key}:{name}" for key in keys for name in DATASETS[key].maps}
+    assert {*recipe.patient_maps, *recipe.mended.values()} <= maps
+    assert {*recipe.mended} <= {*recipe.warnings}
+    assert len(recipe.patient_maps) != 1  # one without another is what they are there to refuse
+
+
+@each
+def test_a_warning_that_asks_for_a_map_is_void_where_the_map_is_given(recipe: Recipe) -> None:
+    asking = {text for text in recipe.warnings if re.search(r"give (it as )?the map|without the map", text)}
+    assert asking == {*recipe.mended}
+
+
+@each
+def test_sets_that_share_images_are_named_with_a_name_that_they_share(recipe: Recipe) -> None:
+    assert {*recipe.shared} <= {recipe.development, *recipe.external}
+    assert bool(recipe.shared) == bool(recipe.shared_name)

@@ -9,6 +9,7 @@ import pytest
 import xlwt
 
 from splits.errors import SplitError
+from splits.metadata import Columns, Reading, gather
 from splits.reading import read_table
 from splits.sheets import read_sheet
 
@@ -69,7 +70,7 @@ def test_cells_are_text(tmp_path: Path, write: object) -> None:
     assert read_sheet(file).to_dict(as_series=False) == {
         "id": ["007", "3.5"],
         "age": ["7", "1e+20"],
-        "site": ["St. Étienne", "TRUE"],
+        "site": ["St. Étienne", "true"],
     }
     assert read_table(file).frame["id"].to_list() == ["007", "3.5"]
 
@@ -82,6 +83,20 @@ def test_blank_rows_dates_and_columns_without_a_name(tmp_path: Path) -> None:
         "unnamed_3": ["x", None],
         "day": ["2005-10-19", None],
     }
+
+
+def test_midnight_is_a_date(tmp_path: Path) -> None:
+    day = datetime.datetime(2005, 10, 19)
+    rows: Cells = [["id", "seen"], ["a", day], ["b", day.replace(hour=9)]]
+    assert read_sheet(xls(tmp_path / "t.xls", rows))["seen"].to_list() == ["2005-10-19", "2005-10-19T09:00:00"]
+
+
+def test_a_float_that_lost_digits_is_seen_as_such(tmp_path: Path) -> None:
+    file = xlsx(tmp_path / "t.xlsx", [["image", "patient", "label"], ["a", 2.0**53, "no"], ["b", 2.0**54, "yes"]])
+    with pytest.raises(
+        SplitError, match=r"'patient' holds '1\.8014398509481984e\+16' \(1 such cells\): numbers that lost"
+    ):
+        gather(read_table(file), Columns("patient", ("label",)), Reading())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Where images come from: a table, the files of a data set, those of a recipe."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from splits.making import Split, make
 from splits.metadata import Gathered
 from splits.plan import ColumnNames, Plan, Source
 from splits.recipes import RECIPES
+from splits.sealing import seal
 from splits.sources import load, settled
 from tests.splits.test_making import plan_of
 
@@ -69,14 +71,14 @@ def eyepacs(folder: Path, rows: str = EYES) -> Path:
 def test_a_data_set_keeps_both_eyes_together(tmp_path: Path) -> None:
     plan = plan_of(ColumnNames(stratify=("eye",)), dataset="eyepacs")
     gathered, sources = load(plan, {"": [eyepacs(tmp_path / "e")]}, {})
-    assert sources[0].sha256 == hashlib.sha256(b"trainLabels.csv").hexdigest()  # of a folder: its list of files
+    assert sources[0].role == "metadata"
     told = settled(plan, gathered)
     assert (told.unit, told.unavailable, told.columns.image) == ("patient", "", None)
     split = make(gathered, told)
-    assert split.frame.columns == ["image", "site", "label", "eye", "split"]
+    assert split.frame.columns == ["image", "site", "label", "split"]  # no subgroup is named
     place = dict(split.frame.select("image", "split").iter_rows())
     assert all(place[f"{patient}_left"] == place[f"{patient}_right"] for patient in range(1, 41))
-    assert split.images_per_unit == 2
+    assert split.images_per_unit == split.images_per_patient == 2
 
 
 def test_a_data_set_without_patients_splits_images(tmp_path: Path) -> None:
@@ -138,7 +140,8 @@ def retinopathy(folder: Path) -> dict[str, list[Path]]:
 
 def recipe_plan(**fields: Any) -> Plan:
     fields = {"recipe": RETINOPATHY.key, "external": RETINOPATHY.external} | fields
-    return plan_of(ColumnNames(), proportions=dict(RETINOPATHY.proportions), **fields)
+    columns = fields.pop("columns", ColumnNames())
+    return plan_of(columns, proportions=dict(RETINOPATHY.proportions), **fields)
 
 
 def test_a_recipe_trains_on_one_set_and_keeps_the_others_external(tmp_path: Path) -> None:
@@ -195,3 +198,168 @@ def test_what_does_not_belong_to_a_recipe(
     (tmp_path / "x").write_text("left;right\n")
     with pytest.raises(SplitError, match=said):
         load(recipe_plan(**fields), files, {name: tmp_path / path for name, path in maps.items()})
+
+
+def test_the_digest_of_a_folder_covers_its_label_files(tmp_path: Path) -> None:
+    plan = plan_of(ColumnNames(), dataset="eyepacs")
+
+    def digest() -> str:
+        return load(plan, {"": [tmp_path / "e"]}, {})[1][0].sha256
+
+    eyepacs(tmp_path / "e")
+    first = digest()
+    (tmp_path / "e" / "trainLabels.csv").write_text(f"image,level\n{EYES[:-2]}4\n")
+    other = digest()
+    (tmp_path / "e" / "1_left.jpeg").write_bytes(b"picture")
+    third = digest()
+    assert len({first, other, third}) == 3
+    (tmp_path / "e" / "1_left.jpeg").write_bytes(b"another")  # images are told by their names
+    assert digest() == third
+
+
+def test_file_names_that_are_no_text_are_taken(tmp_path: Path) -> None:
+    for name in (b"t\xff.csv", b"e\xff"):
+        odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        if odd.suffix:
+            odd.write_text(TABLE)
+            _, sources = load(plan_of(OWN), {"": [odd]}, {})
+        else:
+            (eyepacs(odd) / os.fsdecode(b"n\xff.jpeg")).touch()
+            _, sources = load(plan_of(ColumnNames(), dataset="eyepacs"), {"": [odd]}, {})
+        assert sources[0].name == name.replace(b"\xff", rb"\xff").decode()
+    copies = Path(os.fsdecode(os.fsencode(tmp_path) + b"/c\xff.csv"))
+    copies.write_text("group,image\n1,a\n1,b\n1,other\n")
+    lists = [Path(os.fsdecode(os.fsencode(tmp_path) + name)) for name in (b"/train\xff.csv", b"/test\xff.csv")]
+    for place, path in enumerate(lists):
+        path.write_text(f"id_code,diagnosis\n{'ab'[place]},{place}\n")
+    gathered, _ = load(plan_of(ColumnNames(), dataset="aptos-2019"), {"": lists}, {"duplicates": copies})
+    assert r"1 images of c\udcff.csv are not in the label file" in gathered.images.notes
+
+
+HAM = "lesion_id,image_id,dx,dx_type,age,sex,localization\n" + "".join(
+    f"HAM_{k // 2:07},ISIC_{k:07},{('nv', 'mel', 'bcc', 'bkl', 'df', 'vasc', 'akiec')[k // 2 % 7]},histo,50,"
+    f"{('male', 'female')[k // 2 % 2]},back\n"
+    for k in range(140)
+)
+
+
+def test_lesions_are_no_patients(tmp_path: Path) -> None:
+    (tmp_path / "HAM10000_metadata").write_text(HAM)
+    plan = plan_of(ColumnNames(subgroups=("sex",), stratify=("localization",)), dataset="ham10000")
+    gathered, _ = load(plan, {"": [tmp_path]}, {})
+    told = settled(plan, gathered)
+    assert (told.unit, told.unavailable) == ("lesion", "HAM10000 names lesions, no patients")
+    split = make(gathered, told)
+    assert split.frame.columns == ["image", "site", "label", "sex", "split"]
+    assert (split.images_per_unit, split.images_per_patient) == (2, None)
+    place = dict(split.frame.select("image", "split").iter_rows())
+    assert all(place[f"ISIC_{k:07}"] == place[f"ISIC_{k + 1:07}"] for k in range(0, 140, 2))
+    assert seal(split, told, bytes(32)).table()["patient_id"].null_count() == 140
+
+
+def test_an_unknown_subgroup_is_refused(tmp_path: Path) -> None:
+    files = {"": [eyepacs(tmp_path / "e")]}
+    for named, said in (
+        ("patient", "eyepacs has no subgroup 'patient'; there are eye"),
+        ("label", "eyepacs has no subgroup 'label'; there are eye"),
+        ("sex", "eyepacs has no subgroup 'sex'; there are eye"),
+    ):
+        with pytest.raises(SplitError, match=said):
+            load(plan_of(ColumnNames(subgroups=(named,)), dataset="eyepacs"), files, {})
+    (tmp_path / "train.csv").write_text("id_code,diagnosis\na,0\nb,1\n")
+    plan = plan_of(ColumnNames(subgroups=("sex",)), dataset="aptos-2019")
+    with pytest.raises(SplitError, match="aptos-2019 has no subgroup 'sex'; it has none"):
+        load(plan, {"": [tmp_path / "train.csv"]}, {})
+
+
+def test_a_recipe_publishes_and_balances_what_is_named(tmp_path: Path) -> None:
+    columns = ColumnNames(subgroups=("eye",), stratify=("eye",))
+    plan = plan_of(columns, recipe="eyepacs-in-domain", shots=1, shot_seeds=(1,))
+    gathered, _ = load(plan, {"eyepacs": [eyepacs(tmp_path / "e")]}, {})
+    assert gathered.subgroups == ("eye",)
+    assert gathered.images.frame["stratify_0"].to_list() == ["left", "right"] * 40
+    wrong = plan.model_copy(update={"columns": ColumnNames(stratify=("ey",))})
+    with pytest.raises(SplitError, match="eyepacs: there is no column 'ey'; did you mean 'eye'"):
+        load(wrong, {"eyepacs": [tmp_path / "e"]}, {})
+    # an external set alone has this column, so nothing could be balanced
+    with pytest.raises(SplitError, match="messidor: there is no column 'eye'"):
+        load(recipe_plan(columns=ColumnNames(stratify=("eye",))), retinopathy(tmp_path), {})
+
+
+@pytest.mark.parametrize(("grade", "left"), [(0, 16), (4, 16), ("", 16)])
+def test_an_exam_that_is_in_both_sets_with_one_eye_is_not_external(tmp_path: Path, grade: int | str, left: int) -> None:
+    """The left eye is in both sets, the right one in Messidor-2 only; the left has no label there, or none of ours."""
+    files = retinopathy(tmp_path)
+    table = files["messidor-2"][0]
+    shared, other = "20051020_00007_0100_PP.png", "20051020_99999_0100_PP.png"
+    table.write_text(table.read_text().replace(f"{shared},0,0,1", f"{shared},{grade},0,1") + f"{other},1,0,1\n")
+    names = [line.split(",")[0] for line in table.read_text().splitlines()[1:-2]]
+    pairs = tmp_path / "pairs.csv"
+    eyes = [*zip(names[::2], names[1::2], strict=True), (shared, other)]
+    pairs.write_text("left;right\n" + "".join(f"{a};{b}\n" for a, b in eyes))
+    plan = recipe_plan(drop_shared=True, drop_unlabelled=True)
+    gathered, _ = load(plan, files, {"messidor-2:pairs": pairs})
+    assert "messidor-2: Messidor-2, adjudicated grades names exams, no patients" in gathered.images.unavailable
+    split = split_of(plan, gathered)
+    images = split.frame["image"].to_list()
+    assert "messidor/20051020_00007_0100_PP.tif" in images
+    assert not {f"messidor-2/{shared}", f"messidor-2/{other}"} & {*images}
+    assert split.frame.filter(site="messidor-2").height == left
+    with pytest.raises(SplitError, match="1 images are at an external site and elsewhere too"):
+        split_of(recipe_plan(drop_unlabelled=True), gathered)
+
+
+def test_sets_that_share_images_under_other_names_are_refused(tmp_path: Path) -> None:
+    files = retinopathy(tmp_path)
+    rows = "".join(f"IM{index // 2:04}.{index % 2:03},{index % 4},0,1\n" for index in range(20))
+    files["messidor-2"][0].write_text(f"image_id,adjudicated_dr_grade,adjudicated_dme,adjudicated_gradable\n{rows}")
+    with pytest.raises(SplitError, match=r"no file name .*; wanted the names .* such as 20051020_43808_0100_PP.png"):
+        load(recipe_plan(), files, {})
+
+
+CHEST = RECIPES["chest-x-ray-domain-shift"]
+
+
+def chest(folder: Path) -> tuple[dict[str, list[Path]], dict[str, Path]]:
+    """RSNA images of 20 patients; COVIDx has the first of them, and one more image of the second's patient."""
+    ids = [f"000{index:02}fab-14fd-4e49-80ba-63a80b6bddd6"[:36].rjust(36, "0") for index in range(41)]
+    words = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
+    (folder / "classes.csv").write_text(
+        "patientId,class\n" + "".join(f"{name},{words[k // 2 % 3]}\n" for k, name in enumerate(ids[:40]))
+    )
+    rows = [f"{ids[0]} {ids[0]}.png normal rsna", f"{ids[40]} {ids[40]}.png normal rsna"]
+    rows += [f"{k} c{k}.png COVID-19 cohen" for k in range(5)]
+    (folder / "train_COVIDx9A.txt").write_text("\n".join(rows) + "\n")
+    (folder / "map.csv").write_text(
+        "patientId,img_id\n" + "".join(f"{name},{k // 2 % 20 + (k == 40):08}_000.png\n" for k, name in enumerate(ids))
+    )
+    files = {"rsna-2018": [folder / "classes.csv"], "covidx": [folder / "train_COVIDx9A.txt"]}
+    return files, dict.fromkeys(CHEST.patient_maps, folder / "map.csv")
+
+
+def test_patients_of_both_sets_are_known_or_of_none(tmp_path: Path) -> None:
+    plan = plan_of(ColumnNames(), recipe=CHEST.key, external=CHEST.external, drop_shared=True)
+    files, maps = chest(tmp_path)
+    for name, other in (CHEST.patient_maps, CHEST.patient_maps[::-1]):
+        with pytest.raises(SplitError, match=f"with {name} alone, .* add --map {other}=FILE"):
+            load(plan, files, {name: maps[name]})
+    gathered, _ = load(plan, files, maps)
+    assert not any("give the map nih" in note for note in gathered.images.notes)
+    split = split_of(plan, gathered)
+    assert split.frame.filter(site="covidx").height == 5  # neither the same image nor the same patient
+    gathered, _ = load(plan, files, {})
+    assert any("give the map nih" in note for note in gathered.images.notes)
+    assert split_of(plan, gathered).frame.filter(site="covidx").height == 6
+
+
+def test_no_note_names_an_image_or_a_patient(tmp_path: Path) -> None:
+    """Notes are published in split.json."""
+    rows = (
+        "ANON191 scan-{}-a.png COVID-19 actmed\nANON192 scan-{}-a.png COVID-19 actmed\nANON1{} s{}.png normal cohen\n"
+    )
+    for split in ("train", "test"):
+        (tmp_path / f"{split}_COVIDx9A.txt").write_text(rows.format(split, split, split, split))
+    gathered, _ = load(plan_of(ColumnNames(), dataset="covidx"), {"": [tmp_path]}, {})
+    said = " ".join(gathered.images.notes)
+    assert "in more than one published split (test, train): 1 of 3" in said
+    assert not any(word in said for word in ("ANON", "scan-", ".png"))

@@ -95,6 +95,11 @@ def test_values_that_no_row_has_make_no_gap() -> None:
         (["P1", "p1"], "holds 'P1' and 'p1'"),
         (["\u00e9", "e\u0301"], "one patient or two"),
         (["\u00c9", "e\u0301"], "one patient or two"),
+        (["10.0", "0010"], "holds '0010' and '10.0'"),
+        (["5.0", "005", "123"], "holds '005' and '5.0'"),
+        (["St. Mary", "St.  mary"], "holds 'St.  mary' and 'St. Mary'"),
+        ([" a b", "a\u00a0b "], "one patient or two"),
+        (["a\x1f7", "a\x1f007", "b\x1f7"], r"holds 'a\\\\x1f007' and 'a\\\\x1f7'"),
         (["7", "07", "8", "08", "9"], r"'07' and '7' \(2 such ids\)"),
         (["\x1b[1mA", "\x1b[1ma"], r"'\\\\x1b\[1mA' and"),
     ],
@@ -103,6 +108,11 @@ def test_spellings_of_one_id_are_refused(ids: list[str | None], said: str) -> No
     with pytest.raises(SplitError, match=f"^column 'pid' .*{said}") as error:
         one_spelling(coded(series(ids)), "pid")
     assert "--ids-as-written" in str(error.value)
+
+
+def test_sites_are_named_as_such() -> None:
+    with pytest.raises(SplitError, match=r"^column 'ward' holds 'B' and 'b': one site or two\?"):
+        one_spelling(coded(series(["B", "b"])), "ward", "site")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +124,9 @@ def test_spellings_of_one_id_are_refused(ids: list[str | None], said: str) -> No
         ["a", "b", "ab"],
         ["07", "08"],
         ["1.0.0", "1.0"],
+        ["1.0.0", "0.1.0", "10.00"],
+        ["a b", "ab"],
+        ["a\x1f7", "b\x1f7", "b\x1f8"],
         ["", "0"],
         [],
     ],

@@ -243,12 +243,18 @@ def test_the_kit_accepts_what_is_written(tmp_path: Path, kind: Kind) -> None:
     draft = good_submission(kind)
     draft.splits = pl.read_parquet(tmp_path / "out" / "public" / "splits.parquet")
     draft.task["classes"] = list(found.classes)
-    block = yaml.safe_load((tmp_path / "out" / "public" / "submission-splits.yaml").read_text())["splits"]
+    blocks = yaml.safe_load((tmp_path / "out" / "public" / "submission-splits.yaml").read_text())
+    block, shift = blocks["splits"], blocks["shift"]
     assert block["sha256"] == written.record.splits_sha256
+    assert [site["name"] for site in shift["external"]] == ["second hospital"]
+    assert [site["differs_in"][0][:8] for site in shift["external"]] == ["EXAMPLE:"]
+    assert shift["subgroups"] == [{"column": "sex", "levels": ["female", "male"]}]
     assert block["images_per_patient"] == 3.0
     block["hash"]["salt_custody"] = "the data steward"
     del block["sha256"]  # write_bundle() writes the table anew
     draft.record["splits"] = block
+    shift["external"][0]["differs_in"] = ["institution"]
+    draft.record["shift"] = shift
     _predict(draft.splits, kind, draft)
     verdict = quick_check(write_bundle(draft, tmp_path / "bundle"))
     assert verdict.status == Status.ACCEPTED, [(result.rule, result.findings) for result in verdict.rejecting]

@@ -67,6 +67,22 @@ def test_copies_in_one_split_are_a_note(folder: Path) -> None:
     assert {"content-groups", "near-duplicates-groups"} <= {finding.code for finding in report.findings}
 
 
+def test_every_near_duplicate_is_in_the_document_and_five_on_the_terminal(folder: Path) -> None:
+    copies = [f"copy_{k}.png" for k in range(7)]
+    for k, name in enumerate(copies):
+        Image.fromarray(scene(6)).resize((100 + k, 100 + k)).save(folder / name)
+    Image.fromarray(scene(6)[:, ::-1]).save(folder / "mirror.png")
+    rows = "train/eye_006.png,0,train\nmirror.png,0,test\n" + "".join(f"{name},0,test\n" for name in copies)
+    report = check_splits([table(folder, rows)], Options(images=folder, workers=1))
+    leak = next(leak for leak in report.leaks if leak.code == "near-duplicates")
+    assert (leak.count, len(leak.samples)) == (7, 5)
+    assert leak.title == "7 of 8 images of test look like images of train"
+    assert leak.groups == ({"train": ("train/eye_006.png",), "test": tuple(copies)},)
+    note = next(note for note in report.findings if note.code == "near-duplicates-groups")
+    assert (note.count, note.title) == (8, "1 group of near duplicates: 8 images in all")
+    assert "near-duplicate image (not: mirrored or turned copies)" in report.compared
+
+
 def test_one_list_without_splits_can_be_looked_through(folder: Path) -> None:
     path = folder.parent / "one.csv"
     path.write_text("image\nsame.png\neye_004\nsmall.jpg\n")  # no folder, no suffix

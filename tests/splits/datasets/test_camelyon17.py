@@ -29,7 +29,7 @@ def test_the_release(tmp_path: Path) -> None:
         "published": ["train", "id_val", "val", "test"],
     }
     assert images.notes == (
-        "patients that lie in more than one published split (id_val, train): 1 of 3, with 2 images, such as '004'; the "
+        "patients that lie in more than one published split (id_val, train): 1 of 3, with 2 images; the "
         "published split leaks",
     )
 

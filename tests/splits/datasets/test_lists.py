@@ -1,6 +1,7 @@
 """Lists of image files in the forms that people keep."""
 
 import gzip
+import os
 from pathlib import Path
 
 import polars as pl
@@ -43,6 +44,13 @@ def test_a_folder_gives_its_images_in_order(tmp_path: Path) -> None:
     assert listed.frame["name"].to_list() == ["3.tif", "1.png", "2.PNG"]
 
 
+def test_a_file_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path / "set") + b"/m\xff.png")).touch()
+    with pytest.raises(SplitError, match="is no UTF-8; rename it"):
+        listed_images([tmp_path / "set"])
+
+
 def test_what_is_no_list(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     table = tmp_path / "table.csv"
@@ -72,8 +80,8 @@ def test_crossing_counts_what_lies_in_two_splits() -> None:
     )
     (note,) = crossing(frame, "patient", "patients")
     assert note == (
-        "patients that lie in more than one published split (test, train): 1 of 3, with 2 images, such as 'a'; the "
-        "published split leaks"
+        "patients that lie in more than one published split (test, train): 1 of 3, with 2 images; the published "
+        "split leaks"
     )
     assert crossing(frame.filter(pl.col("patient") != "a"), "patient", "patients") == ()
 

@@ -73,9 +73,8 @@ def test_published_lists(tmp_path: Path) -> None:
     assert images.notes[3:] == (
         "1 images of the published lists are not in the table",
         "1 images of the table are in none of the lists given",
-        "patients that lie in more than one published split (test, train_val): 1 of 2, with 2 images, such as "
-        "'00000001'; "
-        "the published split leaks",
+        "patients that lie in more than one published split (test, train_val): 1 of 2, with 2 images; the "
+        "published split leaks",
     )
     (tmp_path / "test_list.txt").write_text("00000001_000.png\n")
     with pytest.raises(SplitError, match="in both published lists"):

@@ -1,0 +1,117 @@
+"""Cells that aren't what they seem: words for no value, numbers that were rounded, characters that nobody sees."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import polars as pl
+
+from protocol.findings import plain
+from splits.checking.words import NO_VALUE
+from splits.errors import SplitError
+
+# What stands for "no patient" or "no group" beside an empty cell; all in lower case.
+NO_ID = NO_VALUE | {"<na>", "nat", "#na", "n.a.", "not known"}
+# Of a site only what no site is called: images of an 'unknown' one may well be named so.
+NO_SITE_NAME = frozenset(
+    ["na", "n/a", "n.a.", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."]
+)
+HIDDEN = r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]"
+DECIMAL = r"^-?(?:0|[1-9]\d{0,15})\.0+$"  # a whole number as a column of floats is saved
+EXPONENT = r"^[+-]?\d(?:\.\d+)?[eE]\+\d+$"
+EXACT = 2**53  # from here on two whole numbers can be one float
+
+
+def without_words(rows: pl.DataFrame, words: Mapping[str, Collection[str]]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """``rows`` with null where a cell of a column says one of its ``words``, and the first such cell of each column."""
+    missing = rows.select(
+        pl.col(name).str.to_lowercase().is_in(list(said)).fill_null(False) for name, said in words.items()
+    )
+    seen = {name: str(rows[name][missing[name].arg_max() or 0]) for name in words if missing[name].any()}
+    return rows.with_columns(
+        pl.when(~missing[name]).then(pl.col(name)).otherwise(None).alias(name) for name in seen
+    ), seen
+
+
+def no_hidden_characters(rows: pl.DataFrame, columns: Mapping[str, str]) -> None:
+    """SplitError where a name holds a character that can't be seen: with and without it would be two patients."""
+    found = rows.select(pl.col(name).str.contains(HIDDEN).fill_null(False) for name in columns)
+    for name, column in columns.items():
+        if found[name].any():
+            at = found[name].arg_max() or 0
+            raise SplitError(
+                f"column {column!r} holds {shown(rows[name][at])} (row {at + 1}; {found[name].sum()} such cells): a "
+                "character that can't be seen would make two names of one; take it out"
+            )
+
+
+def shown(text: str) -> str:
+    """``text`` in quotes with every character that can't be seen escaped, in at most 60 characters."""
+    return f"'{plain(''.join(char if char.isprintable() else plain(ascii(char)[1:-1]) for char in text), 60)}'"
+
+
+def exact(cells: pl.Series, column: str, rounded: Collection[str] = ()) -> None:
+    """SplitError where names are numbers that lost digits: several people can have become one.
+
+    ``rounded`` are the columns of floats that hold more than their type tells apart (:class:`splits.reading.Table`).
+    """
+    seen = None
+    if column in rounded:
+        seen = "floats that are too large to tell whole numbers apart"
+    elif (marked := cells.filter(cells.str.contains("+", literal=True).fill_null(False))).len():
+        lost = marked.filter(marked.str.contains(EXPONENT))
+        seen = f"{plain(lost[0], 60)!r} ({len(lost)} such cells)" if len(lost) else None
+    if seen is None and (real := cells.filter(cells.str.ends_with(".0").fill_null(False))).len():
+        lost = real.filter(real.cast(pl.Float64, strict=False).abs().fill_null(0) >= EXACT)
+        seen = f"{plain(lost[0], 60)!r} ({len(lost)} such cells)" if len(lost) else None
+    if seen is not None:
+        raise SplitError(
+            f"column {column!r} holds {seen}: numbers that lost digits, so that two names can have become one; "
+            "save the column as text (or whole numbers) from its source"
+        )
+
+
+def spelled(cells: pl.Series) -> pl.Series:
+    """A column of nothing but 7.0, 8.0 as 7, 8, one of True, FALSE as true, false; any other as it is.
+
+    So a table has the same names as CSV, Parquet and Excel sheet.
+    """
+    filled = cells.drop_nulls() if cells.null_count() else cells
+    if not len(filled):
+        return cells
+    first = filled.head(1)
+    if first.str.contains(DECIMAL).all() and filled.str.contains(DECIMAL).all():
+        return cells.str.replace(r"\.0+$", "")
+    if first.str.to_lowercase().is_in(["true", "false"]).all():
+        lower = cells.str.to_lowercase()
+        return lower if lower.is_in(["true", "false"]).all() else cells
+    return cells
+
+
+def to_hash(cells: pl.Series, column: str, words: Collection[str], rounded: Collection[str]) -> pl.Series:
+    """Names of a table as those of a split were taken before they were hashed; null for one of ``words``.
+
+    Raises :class:`SplitError` as :func:`exact` and :func:`no_hidden_characters` do.
+    """
+    rows, _ = without_words(cells.alias("name").to_frame(), {"name": words})
+    no_hidden_characters(rows, {"name": column})
+    exact(rows["name"], column, rounded)
+    return spelled(rows["name"])
+
+
+def all_spelled(rows: pl.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pl.DataFrame:
+    """``rows`` with each of ``columns`` as :func:`spelled`; what was changed is added to ``notes``."""
+    for name, column in columns.items():
+        cells = spelled(rows[name])
+        if cells is rows[name] or cells.equals(rows[name]):
+            continue
+        if cells.drop_nulls()[0] not in ("true", "false"):
+            notes.append(f"column {column!r} holds whole numbers written with .0; they are read without it (7.0 as 7)")
+        rows = rows.with_columns(cells.alias(name))
+    return rows
+
+
+def names_nobody(levels: int, ids: Iterable[pl.Series]) -> bool:
+    """Whether a column of so many levels can be published: it has at most 20, or half as many as any of ``ids``.
+
+    A null of ``ids`` is one of its own: an image in no group.
+    """
+    return levels <= 20 or all(2 * levels <= column.drop_nulls().n_unique() + column.null_count() for column in ids)
