@@ -113,7 +113,7 @@ def test_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
     table = metadata(tmp_path)
     done = run("make", table, *OPTIONS, *SITES, "--out", Path(os.fsdecode(os.fsencode(tmp_path) + b"/out\xff")))
     said = "".join(done.stderr.replace("│", "").split())  # the panel breaks lines where the path is long
-    assert (done.exit_code, r"out\udcff'hascharactersthatcan'tbeprinted" in said) == (2, True)
+    assert (done.exit_code, "hascharactersthatcan'tbeprinted" in said) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["metadata.csv"]
 
 
