@@ -73,7 +73,9 @@ def make(
         str | None, typer.Option(help=f"Share of patients of each split; default: {DEFAULT_PROPORTIONS}.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the draw.")] = 1,
-    classes: Annotated[str | None, typer.Option(help="Class names in order, comma-separated; default: sorted.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Class names in order (two: NEGATIVE,POSITIVE); default: by number or alphabet.")
+    ] = None,
     label_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The label column lists findings, parted by this.")
     ] = None,
