@@ -68,13 +68,15 @@ def hash_column(salt: bytes, namespace: str, identifiers: "pl.Series") -> "pl.Se
 
 def digests(salt: bytes, namespace: str, identifiers: "pl.Series") -> NDArray[np.uint8]:
     """(n, 32): the bytes of :func:`hash_identifier` of each text of a column without nulls; same errors."""
+    import polars as pl
+
     keyed = _keyed(salt, namespace)
     found = np.empty((len(identifiers), DIGEST), dtype=np.uint8)
     for start in range(0, len(identifiers), CHUNK):
-        texts = identifiers[start : start + CHUNK].to_list()
+        texts = identifiers[start : start + CHUNK].cast(pl.Binary).to_list()
         if not all(texts):
             raise ValueError("an identifier is empty; every image and patient needs one before it is hashed")
-        joined = b"".join([keyed(text.encode()) for text in texts])
+        joined = b"".join(map(keyed, texts))
         found[start : start + CHUNK] = np.frombuffer(joined, dtype=np.uint8).reshape(-1, DIGEST)
     return found
 

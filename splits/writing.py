@@ -4,7 +4,8 @@ import contextlib
 import importlib.metadata
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,15 +73,17 @@ def write(
         (stage / PUBLIC).mkdir(parents=True)
         (stage / PRIVATE).mkdir(mode=0o700)
         progress("hashing identifiers")
-        sealed = seal(split, plan, salt)
+        with ThreadPoolExecutor(1) as beside:  # hashing keeps one core busy, and writing asks for little of Python
+            listed = beside.submit(_write_images, stage / PRIVATE, split, plan)
+            sealed = seal(split, plan, salt)
+            listed.result()
         progress("writing")
-        write_table(stage / PUBLIC / SPLITS_FILE, sealed.parts())
+        write_table(stage / PUBLIC / SPLITS_FILE, _ahead(sealed.parts()))
         if split.few_shot is not None:
             write_table(stage / PUBLIC / SHOTS_FILE, [hashed_shots(split.few_shot, plan, salt)])
         record = record_of(split, plan, sources, salt, stage / PUBLIC)
         (stage / PUBLIC / RECORD_FILE).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (stage / PUBLIC / BLOCK_FILE).write_text(block(record, _levels(split)), encoding="utf-8")
-        _write_images(stage / PRIVATE, split, plan)
         if salt_file is None:
             write_salt(stage / PRIVATE / SALT_FILE, salt)
         files = tuple(sorted(path.relative_to(stage).as_posix() for path in stage.rglob("*") if path.is_file()))
@@ -164,6 +167,15 @@ def block(record: SplitRecord, levels: Mapping[str, Sequence[str]]) -> str:
         shift["subgroups"] = [{"column": name, "levels": own} for name, own in known.items()]
     blocks = {"splits": document} | ({"shift": shift} if shift else {})
     return yaml.safe_dump(blocks, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _ahead(parts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """``parts``, each made while the one before it is used."""
+    with ThreadPoolExecutor(1) as beside:
+        coming = beside.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = beside.submit(next, parts, None)
+            yield part
 
 
 def write_table(path: Path, parts: Iterable[pl.DataFrame]) -> None:
