@@ -31,7 +31,9 @@ def assign_splits(
     if not all(patients):
         raise SplitError("a patient id is empty; images without a patient can't be kept together")
     units = coded(pl.Series("patient", list(patients), dtype=pl.String)).codes
-    of_label = np.zeros(len(units), dtype=np.int64) if labels is None else np.array([int(label) for label in labels])
+    of_label = np.zeros(len(units), dtype=np.int64)
+    if labels is not None:
+        of_label = np.unique(np.array([int(label) for label in labels]), return_inverse=True)[1]
     return [SPLIT_NAMES[place] for place in draw(units, label_counts(units, of_label), proportions, seed).tolist()]
 
 

@@ -93,7 +93,7 @@ def search_patterns(
 def forms(name: str) -> list[str]:
     """``name`` as people hash it: with and without folders and extension, its folders, and with usual extensions.
 
-    'train/patient00001/view1.jpg' gives itself, 'view1.jpg', 'view1', 'view1.png', 'train', 'patient00001', ...
+    'train/patient99901/view1.jpg' gives itself, 'view1.jpg', 'view1', 'view1.png', 'train', 'patient99901', ...
     """
     path = name.replace("\\", "/")
     last = path.rpartition("/")[2]

@@ -15,7 +15,8 @@ NO_SITE_NAME = frozenset(
     ["na", "n/a", "n.a.", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."]
 )
 HIDDEN = r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]"
-DECIMAL = r"^-?(?:0|[1-9]\d{0,15})\.0+$"  # a whole number as a column of floats is saved
+TRUTH = r"^(?i:true|false)$"
+DECIMAL = r"^(-?(?:0|[1-9]\d{0,15}))\.0+$"  # a whole number as a column of floats is saved
 EXPONENT = r"^[+-]?\d(?:\.\d+)?[eE]\+\d+$"
 EXACT = 2**53  # from here on two whole numbers can be one float
 
@@ -70,19 +71,15 @@ def exact(cells: pl.Series, column: str, rounded: Collection[str] = ()) -> None:
 
 
 def spelled(cells: pl.Series) -> pl.Series:
-    """A column of nothing but 7.0, 8.0 as 7, 8, one of True, FALSE as true, false; any other as it is.
+    """7.0 as 7, True and FALSE as true and false, any other cell as it is.
 
-    So a table has the same names as CSV, Parquet and Excel sheet.
+    So a table has the same names as CSV, Parquet and Excel sheet, and a name the same spelling in any table.
     """
-    filled = cells.drop_nulls() if cells.null_count() else cells
-    if not len(filled):
-        return cells
-    first = filled.head(1)
-    if first.str.contains(DECIMAL).all() and filled.str.contains(DECIMAL).all():
-        return cells.str.replace(r"\.0+$", "")
-    if first.str.to_lowercase().is_in(["true", "false"]).all():
-        lower = cells.str.to_lowercase()
-        return lower if lower.is_in(["true", "false"]).all() else cells
+    if cells.str.contains(".0", literal=True).any():
+        cells = cells.str.replace(DECIMAL, "$1")
+    truth = cells.str.contains(TRUTH).fill_null(False)
+    if truth.any():
+        cells = cells.zip_with(~truth, cells.str.to_lowercase())
     return cells
 
 
@@ -97,21 +94,36 @@ def to_hash(cells: pl.Series, column: str, words: Collection[str], rounded: Coll
     return spelled(rows["name"])
 
 
-def all_spelled(rows: pl.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pl.DataFrame:
-    """``rows`` with each of ``columns`` as :func:`spelled`; what was changed is added to ``notes``."""
+def all_spelled(
+    rows: pl.DataFrame, columns: Mapping[str, str], notes: list[str], ids: Collection[str] = ()
+) -> pl.DataFrame:
+    """``rows`` with each of ``columns`` as :func:`spelled`; what was changed is added to ``notes``.
+
+    Raises :class:`SplitError` where that makes one of two of the ``ids`` of a column: '7' and '7.0'.
+    """
     for name, column in columns.items():
         cells = spelled(rows[name])
         if cells is rows[name] or cells.equals(rows[name]):
             continue
-        if cells.drop_nulls()[0] not in ("true", "false"):
+        if name in ids and cells.n_unique() < rows[name].n_unique():
+            both = (
+                rows.select(one=cells, own=rows[name]).unique().filter(pl.col("one").is_duplicated()).sort("one", "own")
+            )
+            pair = both.filter(both["one"] == both["one"][0])["own"].to_list()
+            raise SplitError(
+                f"column {column!r} holds {plain(pair[0], 60)!r} and {plain(pair[1], 60)!r}: one name or two? Write one spelling"
+            )
+        if rows[name].str.contains(DECIMAL).any():
             notes.append(f"column {column!r} holds whole numbers written with .0; they are read without it (7.0 as 7)")
         rows = rows.with_columns(cells.alias(name))
     return rows
 
 
 def names_nobody(levels: int, ids: Iterable[pl.Series]) -> bool:
-    """Whether a column of so many levels can be published: it has at most 20, or half as many as any of ``ids``.
+    """Whether a column of so many levels can be published: it has at most half as many as any of ``ids``.
 
-    A null of ``ids`` is one of its own: an image in no group.
+    Up to 20 levels it may have more, but hardly as many as those: then they would be other names of them. Five are no
+    names. A null of ``ids`` is one of its own: an image in no group.
     """
-    return levels <= 20 or all(2 * levels <= column.drop_nulls().n_unique() + column.null_count() for column in ids)
+    most = min(column.drop_nulls().n_unique() + column.null_count() for column in ids)
+    return levels <= 5 or (10 * levels < 9 * most if levels <= 20 else 2 * levels <= most)

@@ -163,7 +163,8 @@ def _write_new(out: Path, frame: pl.DataFrame) -> None:
             write_table(Path(temporary), [frame])
         else:
             frame.write_csv(temporary)
-        Path(temporary).chmod(0o644)
+        os.umask(mask := os.umask(0o077))  # asked by setting it
+        Path(temporary).chmod(0o666 & ~mask)
         if os.path.lexists(out):
             raise SplitError(f"{out} exists; name a new file")
         os.replace(temporary, out)

@@ -175,7 +175,8 @@ def _apart(
     count = int(units.max()) + 1
     out, within = np.bincount(units[outside], minlength=count) > 0, np.bincount(units[~outside], minlength=count) > 0
     shared = out & within
-    mend = "" if plan.unavailable else ", or --patients-per-site where each site numbers its own patients"
+    own = not (plan.unavailable or plan.dataset or plan.recipe)
+    mend = ", or --patients-per-site where each site numbers its own patients" if own else ""
     if shared.any() and not plan.drop_shared:
         raise SplitError(
             f"{shared.sum()} {plan.unit}s are at an external site and elsewhere too; say --drop-shared to leave their "
@@ -184,6 +185,12 @@ def _apart(
     keep = ~(outside & shared[units])
     if not keep.all():
         notes.append(f"{(~keep).sum()} external images of {shared.sum()} {plan.unit}s seen elsewhere are left out")
+    for name in plan.external:
+        here = (site == name).to_numpy()
+        if not keep[here].any():
+            raise SplitError(
+                f"all {here.sum()} images of the external site {name!r} are of {plan.unit}s seen elsewhere{mend}"
+            )
     sites, units = coded(site).codes[keep], units[keep]
     first = np.full(count, -1)
     first[units] = sites  # one of the sites of each unit

@@ -132,7 +132,7 @@ def _names(rows: pl.DataFrame, columns: Columns, image: str, table: Table, notes
         exact(rows[name], column, table.rounded)
     others = {f"stratify_{index}": name for index, name in enumerate(columns.stratify)}
     shown = sites | {name: name for name in columns.subgroups}
-    rows = all_spelled(rows, ids | others | shown, notes)
+    rows = all_spelled(rows, ids | others | shown, notes, ids)
     whose = patients or groups or {"image": image}
     for name, column in shown.items():
         levels = rows[name].drop_nulls().n_unique()

@@ -15,7 +15,7 @@ from splits.errors import SplitError
 from splits.files import no_pipe
 from splits.hashing import salt_check
 from splits.making import make
-from splits.plan import SplitRecord
+from splits.plan import Source, SplitRecord
 from splits.reading import Table, need_columns, read_table
 from splits.sealing import Sealed, seal
 from splits.sources import Files, load, settled
@@ -79,10 +79,12 @@ def verify(
 ) -> Proof:
     """Make the split again from the metadata and the salt, and compare it with the published one.
 
-    Each row and column of the published file, of few_shot.parquet beside it and each field of ``record`` is compared
-    with what the metadata, the salt and the plan in ``record`` give; but for the names of the files that it was made
-    from and the software. The same rows in another order or format are the same split. Raises :class:`SplitError` for
-    input that can't be read.
+    Each row and column of the published file, of few_shot.parquet beside it and the fields of ``record`` are compared
+    with what the metadata, the salt and the plan in ``record`` give. The same rows in another order or format are the
+    same split. Not compared: the software, and the names and roles of the sources. The digests of the sources are
+    compared, and other ones are said but don't fail where the content gives the same split; another number of sources
+    fails. The plan is taken from ``record``: an option in it that has no effect on these data could as well have been
+    another, and that can't be told. Raises :class:`SplitError` for input that can't be read.
     """
     salt = salt_of(salt_file)
     table = read_table(splits_file)
@@ -94,9 +96,7 @@ def verify(
     checks = [_same("salt", salt_check(salt) == record.salt_check, "the salt of this split", "another salt")]
     progress("reading the metadata")
     gathered, sources = load(record.plan, files, maps)
-    same = {source.sha256 for source in sources} == {source.sha256 for source in record.sources}
-    by_content = "other bytes than the files that the split was made from; what follows compares their content"
-    checks.append(Check("metadata", True, "the files that the split was made from" if same else by_content))
+    checks.append(_metadata(record.sources, sources))
     plan = settled(record.plan, gathered)
     split = make(gathered, plan, progress)
     progress("hashing identifiers")
@@ -122,6 +122,16 @@ def verify(
 
 def _same(name: str, ok: bool, yes: str, no: str) -> Check:
     return Check(name, ok, yes if ok else no)
+
+
+def _metadata(theirs: Sequence[Source], ours: Sequence[Source]) -> Check:
+    """Whether the files are those that the split was made from; other bytes may have the same content."""
+    if len(theirs) != len(ours):
+        return Check("metadata", False, f"{len(ours)} files (or folders), but the record has {len(theirs)} as sources")
+    if sorted(one.sha256 for one in theirs) == sorted(one.sha256 for one in ours):
+        return Check("metadata", True, "the files that the split was made from")
+    by_content = "other bytes than the files that the split was made from; what follows compares their content"
+    return Check("metadata", True, by_content)
 
 
 def _names(table: Table) -> list[str]:

@@ -41,7 +41,7 @@ class Recipe:
     patients. ``stated`` is what the paper says (``source`` tells where), ``decided`` what the kit adds, ``warnings``
     what is known against reading results as external or as comparable with the paper's; those in ``mended`` are void
     where the map (DATASET:NAME) is given. The sets in ``shared`` hold some of the same images under the same file
-    names, which look like ``shared_name`` (and the same patients, where both are known). ``patient_maps`` are the maps
+    names, whose form is ``shared_name`` (and the same patients, where both are known). ``patient_maps`` are the maps
     (DATASET:NAME) that tell these patients: one without the other leaves a patient on both sides.
     """
 
@@ -185,7 +185,7 @@ RETINOPATHY = _shifted(
         "under shift is the label",
     ),
     shared=("messidor", "messidor-2"),
-    shared_name="20051020_43808_0100_PP.png (the first release of Messidor-2 has others: IM0001.000)",
+    shared_name="YYYYMMDD_NNNNN_0100_PP.png (the first release of Messidor-2 has others: IMNNNN.NNN)",
 )
 
 CHEST = _shifted(
@@ -205,7 +205,7 @@ CHEST = _shifted(
         "RSNA-2018: label = source",
     ),
     shared=("rsna-2018", "covidx"),
-    shared_name="0004cfab-14fd-4e49-80ba-63a80b6bddd6.png",
+    shared_name="UUID.png (the UUID is patientId of RSNA-2018)",
     patient_maps=("rsna-2018:nih", "covidx:rsna-nih"),
     mended=_mended("rsna-2018", "nih", *_no_patients("rsna-2018")),
 )

@@ -42,10 +42,6 @@ class Sealed:
                 *(["fold"] if "fold" in self.frame.columns else []),
             )
 
-    def table(self) -> pl.DataFrame:
-        """All of it at once."""
-        return pl.concat(self.parts())
-
 
 def seal(split: Split, plan: Plan, salt: bytes) -> Sealed:
     """``split`` with every image and patient hashed under ``salt`` and the namespace of ``plan``."""

@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from protocol.findings import plain
 from protocol.task import no_subgroup
 from protocol.types import Kind
 from splits.datasets.base import DataSet, Images
+from splits.datasets.common import readable
 from splits.errors import SplitError
 from splits.labels import unlabelled
 from splits.metadata import Columns, Gathered, Reading, gather
@@ -76,16 +77,23 @@ def _source(path: Path, role: str) -> Source:
     Images are not read: each file counts by its name, and a label file by its digest too.
     """
     name = os.fsencode(path.name).decode(errors="backslashreplace")
-    if not path.is_dir():
-        return Source(name=name, sha256=digest_of_file(path), role=role)
-    try:
-        found = sorted((os.fsencode(file.relative_to(path)), file) for file in path.rglob("*") if file.is_file())
+    with readable(path):
+        if not path.is_dir():
+            return Source(name=name, sha256=digest_of_file(path), role=role)
         digest = hashlib.sha256()
-        for place, file in found:
+        for place, file in sorted((os.fsencode(file.relative_to(path)), file) for file in _below(path)):
             digest.update(b"%s\0%s\0" % (place, digest_of_file(file).encode() if _may_hold_labels(file) else b""))
-    except OSError as error:
-        raise SplitError(f"{path} can't be read ({error.strerror})") from None
     return Source(name=name, sha256=digest.hexdigest(), role=role)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Every file below ``folder``; OSError for a folder among them that can't be read."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise error
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        yield from (file for file in (Path(place, name) for name in names) if file.is_file())
 
 
 def _may_hold_labels(file: Path) -> bool:
@@ -100,7 +108,8 @@ def _of_dataset(dataset: DataSet, plan: Plan, files: Sequence[Path], maps: Mappi
     without = frame.select(pl.all_horizontal(pl.col(labels).is_null()))[labels[0]]
     frame = unlabelled(frame, without, dataset.key, plan.drop_unlabelled, notes)
     subgroups = _subgroups(plan, frame, dataset.key)
-    frame = _stratified(plan, frame, dataset.key)
+    need_columns(frame, plan.columns.stratify, Path(dataset.key))
+    frame = _stratified(plan, frame)
     frame = frame.rename({"group": "group_0"}) if "group" in frame.columns else frame
     kept = Images(frame.drop("published", strict=False), tuple(notes), images.unit, images.unavailable)
     return Gathered(kept, dataset.kind, dataset.classes, "image", subgroups)
@@ -112,7 +121,8 @@ def _read(dataset: DataSet, files: Sequence[Path], maps: Mapping[str, Path]) -> 
     if unknown:
         known = ", ".join(dataset.maps) or "none"
         raise SplitError(f"{dataset.key} takes no map {unknown[0]!r}; its maps: {known}")
-    images = dataset.read(files, maps)
+    with readable(*files[:1]):
+        images = dataset.read(files, maps)
     images = replace(images, notes=tuple(plain(note, 2000) for note in images.notes))  # which may name a file
     if images.unavailable or images.unit == "patient":
         return images
@@ -134,8 +144,7 @@ def _subgroups(plan: Plan, frame: pl.DataFrame, key: str) -> tuple[str, ...]:
     return plan.columns.subgroups
 
 
-def _stratified(plan: Plan, frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    need_columns(frame, plan.columns.stratify, Path(where))
+def _stratified(plan: Plan, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(name).alias(f"stratify_{i}") for i, name in enumerate(plan.columns.stratify))
 
 
@@ -178,10 +187,11 @@ def _of_recipe(plan: Plan, files: Files, maps: Mapping[str, Path]) -> Gathered:
         if key == recipe.development:
             unit = images.unit
     _overlapping(recipe, dict(zip(keys, frames, strict=True)))
-    need_columns(frames[0], plan.columns.stratify, Path(recipe.development))
     frame = _tied(pl.concat(frames, how="diagonal")).filter(pl.col("label").is_not_null())
     subgroups = _subgroups(plan, frame, recipe.key)
-    frame = _stratified(plan, frame, recipe.key)
+    dealt = frame.select(name for name in frame.columns if name in frames[0].columns)  # external images are not
+    need_columns(dealt, plan.columns.stratify, Path(recipe.development))
+    frame = _stratified(plan, frame)
     kind: Kind = "binary" if len(recipe.classes) == 2 else "multiclass"
     notes += [f"warning: {text}" for text in recipe.warnings if recipe.mended.get(text) not in maps]
     images = Images(frame, tuple(notes), unit, "; ".join(unavailable))
@@ -217,7 +227,7 @@ def _overlapping(recipe: "Recipe", frames: Mapping[str, pl.DataFrame]) -> None:
         if not frames[key]["group_2"].is_in(frames[first]["group_2"].unique().to_list()).any():
             raise SplitError(
                 f"{recipe.key}: {first} and {key} share images, and no file name of these files is the same, so "
-                f"nothing keeps them apart; wanted the names of the release in both, such as {recipe.shared_name}"
+                f"nothing keeps them apart; wanted the names of the release in both, of the form {recipe.shared_name}"
             )
 
 

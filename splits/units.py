@@ -35,23 +35,28 @@ def coded(texts: pl.Series) -> Coded:
     return Coded(ranked["name"].alias(texts.name), place[whole.indices.fill_null(-1).to_numpy()])
 
 
-def one_spelling(ids: Coded, column: str, what: str = "patient") -> None:
-    """SplitError where two ids would be one if zeros, a decimal point, case or blanks were overlooked: '007' and '7'.
+def one_form(names: pl.Series) -> pl.Series:
+    """Each name without what spellings of one name differ in: zeros, a decimal point, case, blanks, forms of letters.
 
-    Behind a unit separator, where each site numbers its own patients, the id alone is looked at in this way.
+    '050', '50.0' and '50 ' are one, and so are 'P-001', 'p001' and 'P1'. Behind a unit separator, where each site
+    numbers its own patients, the id alone is looked at in this way.
     """
-    names = ids.names.alias("id")
     text = pl.col("id")
     if not (names.str.len_bytes() == names.str.len_chars()).all():
-        text = text.str.normalize("NFC")
+        text = text.str.normalize("NFKC")
     if names.str.contains("[^0-9a-z]").any():
         text = text.str.to_lowercase()
         if names.str.contains(r"\s").any():
             text = text.str.replace_all(r"\s+", " ").str.strip_chars()
-    # ids of one length without a point differ in more than zeros
-    if names.str.len_bytes().n_unique() > 1 or names.str.contains(".", literal=True).any():
-        text = text.str.replace(r"^(.*\x1f)?0*(\d+?)(?:\.0+)?$", "$1$2")
-    forms = names.to_frame().with_columns(text.alias("one"))
+    # names of one length without a point or mark differ in more than zeros
+    if names.str.len_bytes().n_unique() > 1 or names.str.contains(r"[-._\s]").any():
+        text = text.str.replace(r"^(.*\x1f)?(?:([a-z]+)[-_ ]*)?0*(\d+?)(?:\.0+)?$", "${1}${2}${3}")
+    return names.alias("id").to_frame().select(text.alias("one"))["one"]
+
+
+def one_spelling(ids: Coded, column: str, what: str = "patient") -> None:
+    """SplitError where two ids have :func:`one_form`: '007' and '7'."""
+    forms = pl.DataFrame({"id": ids.names, "one": one_form(ids.names)})
     hashes = np.sort(forms["one"].hash().to_numpy())
     if not np.any(hashes[1:] == hashes[:-1]):  # no two hashes alike, so no two forms
         return

@@ -55,20 +55,22 @@ def write(
     salt_file: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Written:
-    """Write ``split`` under ``folder``, which must be new or empty; it appears whole or not at all.
+    """Write ``split`` under ``folder``, which must be new or empty and no link; it appears whole or not at all.
 
-    ``public/`` holds the hashed splits.parquet, split.json (what was done), the blocks of a submission.yaml that the
-    split fixes, and few_shot.parquet where shots were drawn. ``private/`` (mode 0700) holds the salt (0600), unless
-    ``salt_file`` names one to be used, and a list of the images under their own names.
+    So do the folders above it that are missing. ``public/`` holds the hashed splits.parquet, split.json (what was
+    done), the blocks of a submission.yaml that the split fixes, and few_shot.parquet where shots were drawn.
+    ``private/`` (mode 0700) holds the salt (0600), unless ``salt_file`` names one to be used, and a list of the images
+    under their own names.
 
     Raises :class:`SplitError` (:class:`FolderTakenError`; a salt that can't be read), ``OSError`` when nothing can be
     written.
     """
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise FolderTakenError(f"{folder} exists and is not an empty folder")
+    need_free(folder)
     salt = new_salt() if salt_file is None else salt_of(salt_file)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mvc-", ignore_cleanup_errors=True) as name:
+    with (
+        _parents(folder),
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mvc-", ignore_cleanup_errors=True) as name,
+    ):
         stage = Path(name, "split")
         (stage / PUBLIC).mkdir(parents=True)
         (stage / PRIVATE).mkdir(mode=0o700)
@@ -90,10 +92,31 @@ def write(
         try:
             os.replace(stage, folder)
         except OSError:
-            if folder.is_dir() and any(folder.iterdir()):
-                raise FolderTakenError(f"{folder} exists and is not an empty folder") from None
+            need_free(folder)
             raise
     return Written(folder, files, salt_file or folder / PRIVATE / SALT_FILE, record)
+
+
+def need_free(folder: Path) -> None:
+    """FolderTakenError where ``folder`` is neither new nor an empty folder; a link is neither."""
+    if folder.is_symlink():
+        raise FolderTakenError(f"{folder} is a link; name a new folder, or the empty one that it leads to")
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise FolderTakenError(f"{folder} exists and is not an empty folder")
+
+
+@contextlib.contextmanager
+def _parents(folder: Path) -> Iterator[None]:
+    """The folders above ``folder``, made where they are missing; those go again on an error, where they are empty."""
+    missing = [above for above in folder.parents if not above.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for above in missing:
+            with contextlib.suppress(OSError):
+                above.rmdir()
+        raise
 
 
 def salt_of(path: Path) -> bytes:

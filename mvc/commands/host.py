@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mvc.commands.bundle import _spinner, need_file
+from mvc.commands.bundle import JsonOption, _spinner, need_file
 
 if TYPE_CHECKING:
     from protocol.task import Task
@@ -18,7 +18,6 @@ app = typer.Typer(
     name="host", help="Publish a task with hidden labels, sign receipts, look after quotas.", no_args_is_help=True
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="The host's ledger; without it $MVC_LEDGER, else mvc.duckdb here.")
 ]

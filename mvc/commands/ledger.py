@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mvc.commands.bundle import need_file
+from mvc.commands.bundle import JsonOption, need_file
 from mvc.commands.host import left_words, read_start, refusals, task_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ app = typer.Typer(name="ledger", help="Check, list, export and add to the append
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file; without it $MVC_LEDGER, else mvc.duckdb here.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 WaitOption = Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait for another program.")]
 
 

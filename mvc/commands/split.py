@@ -170,8 +170,10 @@ def make(
         refuse_unused({"--drop-shared": drop_shared}, "there is no external site")
     paths = files_by_set(files, (setting.development, *setting.external) if setting else ())
     mapped = named_files(maps or [], "--map")
+    if unit is None and patients_unavailable and group:
+        raise typer.BadParameter("say what --group identifies, such as --unit lesion", param_hint="--unit")
     if unit is None:
-        unit = UnitName("image" if patients_unavailable and not group else "patient")
+        unit = UnitName("image" if patients_unavailable else "patient")
     plan = Plan(
         columns=ColumnNames(
             image=image,

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mvc.commands.bundle import JsonOption
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from splits.checking import Report, Source
-    from splits.checking.check import Progress
+    from splits.checking.compare import Progress
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+
+def _distance(bits: int) -> int:
+    """``bits``, which must be so few that hashes of images can tell pairs."""
+    from splits.checking.images import LARGEST_DISTANCE
+
+    if not 0 <= bits <= LARGEST_DISTANCE:
+        raise typer.BadParameter(f"{bits} is not in the range from 0 to {LARGEST_DISTANCE} bits")
+    return bits
 
 
 def check(
@@ -51,7 +60,8 @@ def check(
         Path | None, typer.Option(metavar="DIR", help="The images: equal and nearly equal ones are found.")
     ] = None,
     distance: Annotated[
-        int, typer.Option(min=0, max=16, help="Bits of 64 by which hashes of near duplicates differ at most.")
+        int,
+        typer.Option(callback=_distance, help="Bits of 64 by which hashes of near duplicates differ at most (few)."),
     ] = 4,
     names: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Official list: are hashed identifiers digests of its names?")

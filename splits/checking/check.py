@@ -1,12 +1,13 @@
 """Check split and list files for leaks: reads, compares at every level, and gives one report."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from splits.checking import columns, compare
+from splits.checking.compare import Progress
 from splits.checking.findings import MAX_SAMPLES, Finding, Level, Report, Source, in_order
 from splits.checking.identity import reversible
 from splits.checking.ids import patients_from, pattern_of, pattern_that_fits
@@ -17,8 +18,6 @@ from splits.checking.parts import GROUP, Rows, rows_of
 from splits.checking.roles import Chosen, Roles, find_roles
 from splits.checking.wording import BY_MAP
 from splits.errors import SplitError
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -142,11 +141,13 @@ def _all_named(listings: Sequence[Listing], chosen: Chosen) -> None:
 def _of_dataset(paths: Sequence[Path], options: Options) -> tuple[list[Listing], list[Roles], list[str]]:
     """The listing that the adapter of a public data set reads."""
     from splits.datasets import DATASETS
+    from splits.datasets.common import readable
 
     if options.dataset not in DATASETS:
         raise SplitError(f"--dataset {options.dataset!r} is none of {', '.join(DATASETS)}")
     data = DATASETS[options.dataset]
-    images = data.read(paths, {name: path for name, path in options.maps.items() if name})
+    with readable(*paths[:1]):
+        images = data.read(paths, {name: path for name, path in options.maps.items() if name})
     frame = images.frame
     labels = tuple(c for c in frame.columns if c == "label" or c.startswith("label_"))
     frame = frame.with_columns(pl.col(c).cast(pl.String) for c in labels)

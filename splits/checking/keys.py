@@ -10,6 +10,7 @@ from splits.checking import conflicts
 from splits.checking.findings import Finding
 from splits.checking.ids import HAS_SUFFIX, as_path, bare_names, base_name, lower_stem
 from splits.checking.parts import GROUP, Layout
+from splits.units import one_form
 
 Keys = NDArray[np.uint64]
 SPREAD = 0x9E3779B97F4A7C15  # odd and without a pattern: run and split are mixed into a key by it
@@ -25,19 +26,10 @@ def hashed(text: pl.Expr) -> pl.Expr:
 
 
 def spelt_alike(column: pl.Series) -> pl.Series | None:
-    """64 bits of each id without its zeros, '.0', case and blanks; None where no two ids differ in these alone.
-
-    '050', '50.0' and '50 ' are one, and so are 'P-001', 'p001' and 'P1'.
-    """
+    """64 bits of each id's :func:`splits.units.one_form`; None where no two ids share one."""
     ids = column.drop_nulls().unique().alias("id")
-    text = pl.col("id")
-    if not (ids.str.len_bytes() == ids.str.len_chars()).all():
-        text = text.str.normalize("NFKC")
-    if ids.str.contains("[^0-9a-z]").any():
-        text = text.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ")
-    if not are_digests(ids):
-        text = text.str.replace(r"^(?:([a-z]+)[-_ ]*)?0*(\d+?)(?:\.0+)?$", "${1}${2}")
-    forms = ids.to_frame().with_columns(one=hashed(text))
+    form = ids.str.to_lowercase() if are_digests(ids) else one_form(ids)
+    forms = pl.DataFrame({"id": ids, "one": form.hash()})
     if not len(repeated_in(forms["one"].to_numpy())):
         return None
     return column.to_frame("id").join(forms, on="id", how="left", maintain_order="left")["one"]

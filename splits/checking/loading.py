@@ -1,5 +1,6 @@
 """Read a file of any form that lists images: tables, path lists without a header, side-by-side splits, JSON."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -13,6 +14,7 @@ import polars as pl
 from splits.checking import words
 from splits.checking.ids import HAS_SUFFIX, SUFFIX
 from splits.errors import SplitError
+from splits.files import no_pipe
 from splits.reading import read_lines, read_table
 
 LOOKED_AT = 1 << 16
@@ -41,6 +43,8 @@ class Listing:
 
 def load(path: Path, *, name: str = "", encoding: str = "utf-8") -> Listing:
     """The listing in ``path``. Raises SplitError for what can't be read as one."""
+    with contextlib.suppress(OSError):  # what isn't there is said by the readers
+        no_pipe(path)
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     last = suffixes[-1] if suffixes else ""
     if last in (".json", ".jsonl", ".ndjson"):

@@ -66,7 +66,7 @@ def _named(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         raise SplitError(
             f"{path}, row {row + 1}: {frame['Path'][row]!r} is no path of this data set ({int(wrong.sum()):,} such "
             "rows); "
-            "wanted .../train/patient00001/study1/view1_frontal.jpg"
+            "wanted .../train/patientNNNNN/studyN/view1_frontal.jpg"
         )
     return frame.with_columns(
         pl.lit("stanford").alias("site"),

@@ -1,8 +1,9 @@
 """What several adapters share: finding the label file, one row an image, groups, labels and age bands from text."""
 
+import contextlib
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -22,17 +23,27 @@ _IMAGE_COLUMNS = ("image", "image_id", "id_code", "path", "file", "filename", "i
 _FILE_NAME = r"(?i)\.(png|jpe?g|tiff?|bmp)$"
 
 
+@contextlib.contextmanager
+def readable(path: Path | str = "a file") -> Iterator[None]:
+    """SplitError that names the file or folder in place of an OSError; ``path`` where the error names none."""
+    try:
+        yield
+    except OSError as error:
+        raise SplitError(f"{error.filename or path} can't be read ({error.strerror or error})") from None
+
+
 def the_files(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
     """``files`` as given, or, where one folder is given, those of ``names`` that lie in it, in the order of ``names``.
 
     A name is found whatever its case and also with .gz behind it. Raises :class:`SplitError` where no file is given, or
-    the folder has none of ``names``.
+    the folder has none of ``names`` or can't be read.
     """
     if not files:
         raise SplitError(f"no file is given; wanted {' or '.join(names)}, or the folder that holds it")
-    if not (len(files) == 1 and files[0].is_dir()):
-        return list(files)
-    there = {path.name.casefold(): path for path in sorted(files[0].iterdir()) if path.is_file()}
+    with readable(files[0]):
+        if not (len(files) == 1 and files[0].is_dir()):
+            return list(files)
+        there = {path.name.casefold(): path for path in sorted(files[0].iterdir()) if path.is_file()}
     found = [
         there[spelled] for name in names for spelled in (name.casefold(), f"{name.casefold()}.gz") if spelled in there
     ]

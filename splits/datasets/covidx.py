@@ -22,7 +22,7 @@ LINE = (
     r"(?i)^\s*(?P<patient>\S+)\s+(?P<image>\S.*\.(?:png|jpe?g|tiff?|bmp|dcm))"
     r"\s+(?P<label>\S+)(?:\s+(?P<source>\S+))?\s*$"
 )
-NUMBERED = r"^\d+\s+(\S+\(\d+\)\..+)$"  # "COVID 70 COVID(70).png": the blank is in the id, not in the file name
+NUMBERED = r"^\d+\s+(\S+\(\d+\)\..+)$"  # "COVID N COVID(N).png": the blank is in the id, not in the file name
 # what files of each source look like, for lists that don't name the source
 PATTERNS = {
     "rsna": r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.",
@@ -158,7 +158,7 @@ def _patients(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
             notes += (f"{count:,} rows from {site} have the image as patient: no patient is known of them",)
     is_word = int((frame["patient"].str.to_uppercase() == "COVID").sum())
     if is_word:
-        notes += (f"in {is_word:,} rows the patient column is the word COVID, since the id holds a blank ('COVID 70')",)
+        notes += (f"in {is_word:,} rows the patient column is the word COVID, since the id holds a blank ('COVID N')",)
     # figure 1 images a and b of one person are COVID-00015a and COVID-00015b
     person = pl.when(pl.col("site") == "fig1").then(pl.col("patient").str.extract(r"^(COVID-\d+)")).otherwise("patient")
     return frame.with_columns(pl.when(~none).then(person).alias("patient")), notes
@@ -253,7 +253,7 @@ COVIDX = DataSet(
         "source",
         "ids of the source cohen are known to be used twice for different people, and one case occurs under two "
         "spellings",
-        "version 6 has patient ANON191 in train and test",
+        "version 6 has one patient in train and test",
     ),
     read=read,
     maps={"rsna-nih": MAP},

@@ -32,8 +32,8 @@ def read(files: Sequence[Path], maps: Mapping[str, Path]) -> Images:
     """The patches of a folder of class folders, a text list of paths, or a table of path (and label).
 
     The class is the name of the folder and the letters before the first '-' of the file name; where both tell a class,
-    and a label is given, all must agree. A file name that comes twice is refused: the copy without colour normalisation
-    holds the same patches under the same names.
+    and a label is given, all must agree. A file name that comes twice is refused, and so is the copy without colour
+    normalisation where its file names are equal.
     """
     check_maps(maps, ())
     listed = listed_images(files)
@@ -92,7 +92,7 @@ def _refuse_unknown(listed: Listed, frame: pl.DataFrame) -> None:
             shown = rows["path"][0] + (f" with label {rows['label'][0]!r}" if rows["label"][0] is not None else "")
             raise SplitError(
                 f"{listed.origin}: {shown}: {what} ({rows.height:,} such rows); wanted a folder and a name that begin "
-                f"with one of {', '.join(CLASSES)}, as in ADI/ADI-AAAFLCLY.tif"
+                f"with one of {', '.join(CLASSES)}, as in ADI/ADI-XXXXXXXX.tif"
             )
 
 
@@ -132,7 +132,7 @@ KATHER = DataSet(
     unavailable=UNAVAILABLE,
     guarantees=(
         "folder, file name and label agree on the class of every patch",
-        "no file name comes twice, so the copy without colour normalisation is not mixed in",
+        "no file name comes twice: the copy without colour normalisation is refused where file names are equal",
     ),
     limits=(
         "patients are not published: only the split into 100K and 7K is by patient, by the source's word",

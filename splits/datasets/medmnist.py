@@ -54,7 +54,7 @@ MEMBERS = (
         "PathMNIST",
         "histology (H&E)",
         "NCT-CRC-HE-100K (train and val) and CRC-VAL-HE-7K (test): no external set for Kather's",
-        "train and val share patients; test comes from another centre",
+        "train and val share patients; test comes from another centre by the source's word",
         (89_996, 10_004, 7_180),
         (
             "adipose", "background", "debris", "lymphocytes", "mucus", "smooth muscle", "normal colon mucosa",

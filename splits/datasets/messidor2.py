@@ -26,7 +26,7 @@ from splits.reading import read_table
 UNAVAILABLE = (
     "the grades don't say which two images are one exam; ADCIS's messidor-2.csv does: give it as the map pairs"
 )
-_OLD_NAME = r"^(im\d{4})\.\d{3}$"  # the first release named images by exam: IM0001.000, IM0001.001
+_OLD_NAME = r"^(im\d{4})\.\d{3}$"  # the first release named images by exam: IMNNNN.000, IMNNNN.001
 
 
 def read(files: Sequence[Path], maps: Mapping[str, Path]) -> Images:

@@ -80,7 +80,7 @@ def _patients(frame: pl.DataFrame, path: Path) -> tuple[pl.DataFrame, tuple[str,
         raise SplitError(
             f"{path}, row {row + 1}: image {frame['image'][row]!r} and Patient ID {frame['Patient ID'][row]!r} don't "
             "agree "
-            f"({int(wrong.sum()):,} such rows); a name begins with the patient in 8 digits, as 00000001_000.png"
+            f"({int(wrong.sum()):,} such rows); a name begins with the patient in 8 digits, as NNNNNNNN_NNN.png"
         )
     sizes = frame["patient"].value_counts()["count"].to_numpy()
     return frame, (f"{frame.height:,} rows, {len(sizes):,} patients, up to {sizes.max():,} images a patient",)

@@ -19,7 +19,7 @@ CLASSES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
 OPACITY = 2
 TWO = ("no lung opacity", "lung opacity")
 MAP = (
-    "pneumonia-challenge-dataset-mappings_2018.json of the RSNA, or a CSV of patientId and NIH image (00000001_000.png)"
+    "pneumonia-challenge-dataset-mappings_2018.json of the RSNA, or a CSV of patientId and NIH image (NNNNNNNN_NNN.png)"
 )
 UNAVAILABLE = (
     "patientId is the id of an image, not of a patient; the patients are those of NIH ChestX-ray14: give the map nih"
@@ -129,7 +129,7 @@ def nih_patients(path: Path) -> pl.DataFrame:
         raise SplitError(
             f"{path}: {wrong['nih'][0]!r} is no image of NIH ChestX-ray14 ({wrong.height:,} such); wanted names such "
             "as "
-            "00000001_000.png"
+            "NNNNNNNN_NNN.png"
         )
     frame = frame.select(pl.col("image").str.to_lowercase(), "patient").unique(maintain_order=True)
     twice = frame.filter(pl.col("image").is_duplicated())

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import stat
 from collections import defaultdict
@@ -226,10 +227,34 @@ def test_each_site_can_number_its_own_patients(tmp_path: Path) -> None:
 
 
 def test_external_images_of_known_patients_can_be_left_out(tmp_path: Path) -> None:
-    table = metadata(tmp_path, patient=[str(index // 3 % 60) for index in range(ROWS)])
+    table = metadata(tmp_path, patient=[str(index // 3 % 70) for index in range(ROWS)])
     done = run("make", table, *OPTIONS, *SITES, "--drop-shared", "--out", tmp_path / "a")
     assert done.exit_code == 0, done.output
-    assert "60 external images of 20 patients seen elsewhere are left out" in done.stdout
+    assert "30 external images of 10 patients seen elsewhere are left out" in done.stdout
+
+
+def test_an_external_site_of_known_patients_alone_is_refused(tmp_path: Path) -> None:
+    table = metadata(tmp_path, patient=[str(index // 3 % 60) for index in range(ROWS)])
+    done = run("make", table, *OPTIONS, *SITES, "--drop-shared", "--out", tmp_path / "a")
+    assert (done.exit_code, "all 60 images of the external site 'south'" in done.stderr) == (1, True)
+
+
+def test_what_a_group_identifies_is_not_guessed(tmp_path: Path) -> None:
+    """'whole patients' would be published where none is known."""
+    table = metadata(tmp_path, lesion=[str(index // 2) for index in range(ROWS)])
+    alone = (
+        "--label",
+        "grade",
+        "--classes",
+        "none,mild,severe",
+        "--patients-unavailable",
+        "removed",
+        "--group",
+        "lesion",
+    )
+    assert run("make", table, *alone, "--out", tmp_path / "a").exit_code == 2
+    assert run("make", table, *alone, "--unit", "lesion", "--out", tmp_path / "a").exit_code == 0
+    assert "whole lesions" in (tmp_path / "a" / "public" / "submission-splits.yaml").read_text()
 
 
 def test_groups_tie_patients_together(tmp_path: Path) -> None:
@@ -422,3 +447,20 @@ def test_verify_takes_good_copies_and_no_altered_record(made: tuple[Path, Path],
     done = run("verify", public / "splits.parquet", table, *salt)
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-1] == "MVC SPLIT NOT VERIFIED record differs"
+
+
+def test_a_name_is_hashed_alike_whatever_else_is_in_its_column(tmp_path: Path) -> None:
+    names = [f"{index}.0" for index in range(ROWS - 1)] + ["x.png"]
+    table = metadata(tmp_path, image_id=names)
+    assert run("make", table, *OPTIONS, "--out", tmp_path / "a").exit_code == 0
+    (tmp_path / "p.csv").write_text("image_id,p_1\n3.0,0.1\n4,0.2\nother.png,0.3\n")
+    done = run("hash", tmp_path / "p.csv", "--record", tmp_path / "a/public/split.json", "--out", tmp_path / "h.csv")
+    assert (done.exit_code, "2 of them in the split" in done.stdout) == (0, True), done.output
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+@pytest.mark.parametrize("name", ["list.csv", "list.json", "list.txt"])
+def test_check_does_not_wait_for_a_pipe(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    done = run("check", tmp_path / name)
+    assert (done.exit_code, "is a pipe or device" in done.stderr) == (1, True), done.output

@@ -89,6 +89,13 @@ def test_no_patient_is_kept_out_of_a_split() -> None:
         assert 0.6 * share < often[largest].mean() < 1.5 * share
 
 
+def test_labels_can_be_any_whole_numbers() -> None:
+    patients = [f"p{n}" for n in range(40)]
+    small = [n % 3 for n in range(40)]
+    large = [(0, 2**40, 2**62)[n] for n in small]
+    assert assign_splits(patients, large, SHARES, 1) == assign_splits(patients, small, SHARES, 1)
+
+
 def test_images_of_mixed_patients_are_balanced() -> None:
     """Two eyes of different grades: the images of every class are within a tenth of their share, but for one image."""
     rng = np.random.default_rng(1)

@@ -120,11 +120,11 @@ def test_other_names_have_all_their_digits(cell: str) -> None:
     [
         (["7.0", None, "12.00", "0.0", "-1.0"], ["7", None, "12", "0", "-1"]),
         (["True", "FALSE", None], ["true", "false", None]),
-        (["7.0", "7.5"], ["7.0", "7.5"]),
-        (["7.0", "8"], ["7.0", "8"]),
-        (["007.0", "8.0"], ["007.0", "8.0"]),
-        (["7.0", "x"], ["7.0", "x"]),
-        (["True", "maybe"], ["True", "maybe"]),
+        (["7.0", "7.5"], ["7", "7.5"]),
+        (["7.0", "8"], ["7", "8"]),
+        (["007.0", "8.0"], ["007.0", "8"]),
+        (["7.0", "x"], ["7", "x"]),
+        (["True", "maybe", "Trueish"], ["true", "maybe", "Trueish"]),
         (["7", "8"], ["7", "8"]),
         ([None, None], [None, None]),
         ([], []),
@@ -156,7 +156,9 @@ def test_changed_numbers_are_noted_and_never_shown() -> None:
 
 def test_few_levels_name_nobody() -> None:
     people = series([str(place) for place in range(100)])
-    assert names_nobody(20, [series(["1"])])
+    assert names_nobody(20, [people])
+    assert names_nobody(5, [series(["1"])])
+    assert not names_nobody(20, [people.head(20)])
     assert names_nobody(50, [people])
     assert names_nobody(21, [series([None] * 40 + ["lesion", "lesion", "other"])])
     assert not names_nobody(51, [people])

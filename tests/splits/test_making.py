@@ -266,7 +266,7 @@ REFUSED: list[tuple[dict[str, Cells], dict[str, Any], str]] = [
     ({"grade": [str(n) for n in range(60)], "patient": ["P1", "P2", "P3"] * 20}, {}, "60 classes and 3 patients"),
     ({"patient": ["P1", "P2"] * 30}, {}, r"split \w+ would get no patient: its share 0\.\d of 2 patients is too small"),
     ({"patient": ["7", "007", *[f"x{place}" for place in range(58)]]}, {}, "holds '007' and '7': one patient or two"),
-    ({"patient": ["7", "7.0", *[f"x{place}" for place in range(58)]]}, {}, "holds '7' and '7.0': one patient or two"),
+    ({"patient": ["7", "7.0", *[f"x{place}" for place in range(58)]]}, {}, "holds '7' and '7.0': one name or two"),
     ({"patient": ["P7", "p7", *[f"x{place}" for place in range(58)]]}, {}, "holds 'P7' and 'p7': one patient or two"),
     ({"patient": ["\u00e9", "e\u0301", *[f"x{place}" for place in range(58)]]}, {}, "one patient or two"),
     ({}, {"proportions": {"train": 0.5, "external": 0.5}}, "split external can't be drawn"),

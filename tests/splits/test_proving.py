@@ -213,6 +213,14 @@ def test_names_of_sources_and_software_are_not_compared(made: Made) -> None:
     assert made.proof().holds
 
 
+def test_another_number_of_sources_is_no_proof(made: Made) -> None:
+    sources = json.loads(made.record.read_text())["sources"]
+    altered(made, sources=[*sources, sources[0] | {"name": "second.csv"}])
+    proof = made.proof()
+    assert [check.name for check in proof.checks if not check.ok] == ["metadata"]
+    assert saw(proof, "metadata") == "1 files (or folders), but the record has 2 as sources"
+
+
 @pytest.fixture
 def drawn(tmp_path: Path) -> Made:
     """A split with few-shot draws."""

@@ -24,6 +24,11 @@ def cells() -> dict[str, list[str | None]]:
     )
 
 
+def sealed(split: Split, plan: Plan, salt: bytes) -> pl.DataFrame:
+    """The whole table."""
+    return pl.concat(seal(split, plan, salt).parts())
+
+
 @pytest.fixture
 def plan() -> Plan:
     return plan_of(ColumnNames(patient="patient", labels=("grade",), site="site", subgroups=("sex",)))
@@ -35,7 +40,7 @@ def split(plan: Plan) -> Split:
 
 
 def test_every_row_is_the_image_under_its_hash(split: Split, plan: Plan) -> None:
-    table = seal(split, plan, SALT).table()
+    table = sealed(split, plan, SALT)
     assert table.columns == ["image_id", "patient_id", "split", "site", "label", "sex"]
     assert table.schema["label"] == pl.Int64
     wanted = {
@@ -49,16 +54,16 @@ def test_every_row_is_the_image_under_its_hash(split: Split, plan: Plan) -> None
 
 
 def test_rows_are_in_order_of_the_hash(split: Split, plan: Plan) -> None:
-    ids = seal(split, plan, SALT).table()["image_id"].to_list()
+    ids = sealed(split, plan, SALT)["image_id"].to_list()
     assert ids == sorted(ids)
     assert ids != [hash_identifier(SALT, "study/image", image) for image in split.frame["image"]]
 
 
 def test_another_salt_or_namespace_changes_names_and_nothing_else(split: Split, plan: Plan) -> None:
     tables = [
-        seal(split, plan, SALT).table(),
-        seal(split, plan, SALT[::-1]).table(),
-        seal(split, plan.model_copy(update={"namespace": "other"}), SALT).table(),
+        sealed(split, plan, SALT),
+        sealed(split, plan, SALT[::-1]),
+        sealed(split, plan.model_copy(update={"namespace": "other"}), SALT),
     ]
     rest = [table.drop("image_id", "patient_id").rows() for table in tables]
     assert sorted(rest[0], key=str) == sorted(rest[1], key=str) == sorted(rest[2], key=str)
@@ -72,12 +77,12 @@ def test_another_salt_or_namespace_changes_names_and_nothing_else(split: Split, 
 def test_images_and_patients_of_one_name_have_different_hashes() -> None:
     names: list[str | None] = [f"{place:03}" for place in range(60)]
     plan = plan_of(PLAIN)
-    table = seal(made(simple(image=names, patient=names), plan), plan, SALT).table()
+    table = sealed(made(simple(image=names, patient=names), plan), plan, SALT)
     assert not set(table["image_id"]) & set(table["patient_id"])
 
 
 def test_parts_are_the_table(split: Split, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = seal(split, plan, SALT).table()
+    whole = sealed(split, plan, SALT)
     monkeypatch.setattr(sealing, "PART", 7)
     parts = list(seal(split, plan, SALT).parts())
     assert [part.height for part in parts] == [7] * 8 + [4]
@@ -88,7 +93,7 @@ def test_each_site_numbers_its_own_patients() -> None:
     numbers: list[str | None] = [str(place // 3) for place in range(60)]
     plan = plan_of(PLAIN, patients_per_site=True)
     split = made(simple(patient=numbers), plan)
-    table = seal(split, plan, SALT).table()
+    table = sealed(split, plan, SALT)
     assert table["patient_id"].n_unique() == 40
     wanted = {
         hash_identifier(SALT, "study/image", image): hash_identifier(
@@ -105,14 +110,14 @@ def test_each_site_numbers_its_own_patients() -> None:
 
 def test_unavailable_patients_are_null_text() -> None:
     plan = plan_of(ColumnNames(labels=("grade",)), unavailable="never recorded", unit="image")
-    table = seal(made(simple(), plan), plan, SALT).table()
+    table = sealed(made(simple(), plan), plan, SALT)
     assert table.schema["patient_id"] == pl.String
     assert table["patient_id"].null_count() == 60
 
 
 def test_folds_are_whole_numbers_or_null() -> None:
     plan = plan_of(PLAIN, folds=3)
-    table = seal(made(cells(), plan), plan, SALT).table()
+    table = sealed(made(cells(), plan), plan, SALT)
     assert table.schema["fold"] == pl.Int64
     assert table["fold"].is_null().to_list() == (table["split"] != "train").to_list()
 
@@ -125,6 +130,6 @@ def test_order_is_that_of_bytes_though_eight_of_them_agree(rows: list[bytes], sa
 
 
 def test_the_hash_is_that_of_the_standard_library(split: Split, plan: Plan) -> None:
-    ids = set(seal(split, plan, SALT).table()["image_id"])
+    ids = set(sealed(split, plan, SALT)["image_id"])
     space = b"study/image"
     assert hmac.new(SALT, len(space).to_bytes(8, "big") + space + b"007", "sha256").hexdigest() in ids

@@ -12,9 +12,9 @@ from splits.making import Split, make
 from splits.metadata import Gathered
 from splits.plan import ColumnNames, Plan, Source
 from splits.recipes import RECIPES
-from splits.sealing import seal
 from splits.sources import load, settled
 from tests.splits.test_making import plan_of
+from tests.splits.test_sealing import sealed
 
 OWN = ColumnNames(patient="who", labels=("grade",))
 TABLE = "file_name,who,grade\na.png,1,yes\nb.png,2,no\n"
@@ -59,7 +59,29 @@ def test_one_table_is_wanted(table: Path) -> None:
         load(plan_of(OWN), {"": [table.parent]}, {})
 
 
-EYES = "".join(f"{patient}_{side},{patient % 5}\n" for patient in range(1, 41) for side in ("left", "right"))
+@pytest.mark.parametrize("plan", [plan_of(OWN), plan_of(ColumnNames(), dataset="eyepacs")])
+def test_what_can_not_be_looked_at_is_named(tmp_path: Path, plan: Plan) -> None:
+    name = "n" * 300
+    with pytest.raises(SplitError, match=f"{name} can't be read"):
+        load(plan, {"": [tmp_path / name]}, {})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everywhere")
+def test_a_folder_that_is_closed_is_named(tmp_path: Path) -> None:
+    plan = plan_of(ColumnNames(), dataset="eyepacs")
+    eyepacs(tmp_path / "e")
+    for mode in (0o000, 0o400, 0o100):  # nothing; the list without the files; the files without the list
+        (tmp_path / "e").chmod(mode)
+        with pytest.raises(SplitError, match=r"/e\S* can't be read \(Permission denied\)"):
+            load(plan, {"": [tmp_path / "e"]}, {})
+    (tmp_path / "e").chmod(0o700)
+    (tmp_path / "e" / "within").mkdir(mode=0o000)
+    with pytest.raises(SplitError, match=r"/e/within can't be read \(Permission denied\)"):
+        load(plan, {"": [tmp_path / "e"]}, {})
+    (tmp_path / "e" / "within").chmod(0o700)
+
+
+EYES = "".join(f"{patient}_{side},{patient % 5}\n" for patient in range(99_001, 99_041) for side in ("left", "right"))
 
 
 def eyepacs(folder: Path, rows: str = EYES) -> Path:
@@ -77,7 +99,7 @@ def test_a_data_set_keeps_both_eyes_together(tmp_path: Path) -> None:
     split = make(gathered, told)
     assert split.frame.columns == ["image", "site", "label", "split"]  # no subgroup is named
     place = dict(split.frame.select("image", "split").iter_rows())
-    assert all(place[f"{patient}_left"] == place[f"{patient}_right"] for patient in range(1, 41))
+    assert all(place[f"{patient}_left"] == place[f"{patient}_right"] for patient in range(99_001, 99_041))
     assert split.images_per_unit == split.images_per_patient == 2
 
 
@@ -102,12 +124,14 @@ def test_a_data_set_without_patients_splits_images(tmp_path: Path) -> None:
 
 
 def test_images_without_a_patient_among_others_count_as_their_own(tmp_path: Path) -> None:
-    ids = [f"000{index}cfab-14fd-4e49-80ba-63a80b6bddd6" for index in range(10)]
+    ids = [f"9999000{index}-1111-4222-8333-444444444444" for index in range(10)]
     (tmp_path / "stage_2_detailed_class_info.csv").write_text(
         "patientId,class\n" + "".join(f"{name},{('Normal', 'Lung Opacity')[k % 2]}\n" for k, name in enumerate(ids))
     )
     known = tmp_path / "map"
-    known.write_text("patientId,img_id\n" + "".join(f"{name},{k // 4:08}_000.png\n" for k, name in enumerate(ids[:8])))
+    known.write_text(
+        "patientId,img_id\n" + "".join(f"{name},{90_000 + k // 4:08}_000.png\n" for k, name in enumerate(ids[:8]))
+    )
     plan = plan_of(ColumnNames(), dataset="rsna-2018", proportions={"train": 0.5, "test": 0.5})
     gathered, _ = load(plan, {"": [tmp_path / "stage_2_detailed_class_info.csv"]}, {"nih": known})
     assert "2 images have no known patient; each counts as one of its own" in gathered.images.notes
@@ -122,13 +146,13 @@ RETINOPATHY = RECIPES["retinopathy-domain-shift"]
 
 def retinopathy(folder: Path) -> dict[str, list[Path]]:
     """Files of the four sets: image 7 of Messidor is in Messidor-2 too, under the same name."""
-    names = [f"20051020_{index:05}_0100_PP" for index in range(80)]
+    names = [f"19990101_{index:05}_0100_PP" for index in range(80)]
     files = {
         "messidor": "image_fname,diagnosis,id_code\n" + "".join(f"{n}.tif,{k % 4},{k}\n" for k, n in enumerate(names)),
         "aptos-2019": "id_code,diagnosis\n" + "".join(f"{index:012x},{index % 5}\n" for index in range(20)),
         "eyepacs": "image,level\n" + EYES,
         "messidor-2": "image_id,adjudicated_dr_grade,adjudicated_dme,adjudicated_gradable\n"
-        + "".join(f"20060101_{index:05}_0200_PP.png,{index % 5},0,1\n" for index in range(20))
+        + "".join(f"19990202_{index:05}_0200_PP.png,{index % 5},0,1\n" for index in range(20))
         + f"{names[7]}.png,0,0,1\n",
     }
     paths: dict[str, list[Path]] = {}
@@ -157,8 +181,8 @@ def test_a_recipe_trains_on_one_set_and_keeps_the_others_external(tmp_path: Path
     }
     assert sets == {("messidor", "drawn"), *((key, "external") for key in RETINOPATHY.external)}
     images = split.frame["image"].to_list()
-    assert "messidor/20051020_00007_0100_PP.tif" in images
-    assert "messidor-2/20051020_00007_0100_PP.png" not in images
+    assert "messidor/19990101_00007_0100_PP.tif" in images
+    assert "messidor-2/19990101_00007_0100_PP.png" not in images
     # grade 4 has no answer in the task: a fifth of the three external sets is left out
     assert split.frame.group_by("site").len().sort("site").rows() == [
         ("aptos-2019", 16), ("eyepacs", 64), ("messidor", 80), ("messidor-2", 16),
@@ -210,10 +234,10 @@ def test_the_digest_of_a_folder_covers_its_label_files(tmp_path: Path) -> None:
     first = digest()
     (tmp_path / "e" / "trainLabels.csv").write_text(f"image,level\n{EYES[:-2]}4\n")
     other = digest()
-    (tmp_path / "e" / "1_left.jpeg").write_bytes(b"picture")
+    (tmp_path / "e" / "99001_left.jpeg").write_bytes(b"picture")
     third = digest()
     assert len({first, other, third}) == 3
-    (tmp_path / "e" / "1_left.jpeg").write_bytes(b"another")  # images are told by their names
+    (tmp_path / "e" / "99001_left.jpeg").write_bytes(b"another")  # images are told by their names
     assert digest() == third
 
 
@@ -237,7 +261,7 @@ def test_file_names_that_are_no_text_are_taken(tmp_path: Path) -> None:
 
 
 HAM = "lesion_id,image_id,dx,dx_type,age,sex,localization\n" + "".join(
-    f"HAM_{k // 2:07},ISIC_{k:07},{('nv', 'mel', 'bcc', 'bkl', 'df', 'vasc', 'akiec')[k // 2 % 7]},histo,50,"
+    f"HAM_99{k // 2:05},ISIC_99{k:05},{('nv', 'mel', 'bcc', 'bkl', 'df', 'vasc', 'akiec')[k // 2 % 7]},histo,50,"
     f"{('male', 'female')[k // 2 % 2]},back\n"
     for k in range(140)
 )
@@ -253,8 +277,8 @@ def test_lesions_are_no_patients(tmp_path: Path) -> None:
     assert split.frame.columns == ["image", "site", "label", "sex", "split"]
     assert (split.images_per_unit, split.images_per_patient) == (2, None)
     place = dict(split.frame.select("image", "split").iter_rows())
-    assert all(place[f"ISIC_{k:07}"] == place[f"ISIC_{k + 1:07}"] for k in range(0, 140, 2))
-    assert seal(split, told, bytes(32)).table()["patient_id"].null_count() == 140
+    assert all(place[f"ISIC_99{k:05}"] == place[f"ISIC_99{k + 1:05}"] for k in range(0, 140, 2))
+    assert sealed(split, told, bytes(32))["patient_id"].null_count() == 140
 
 
 def test_an_unknown_subgroup_is_refused(tmp_path: Path) -> None:
@@ -284,6 +308,8 @@ def test_a_recipe_publishes_and_balances_what_is_named(tmp_path: Path) -> None:
     # an external set alone has this column, so nothing could be balanced
     with pytest.raises(SplitError, match="messidor: there is no column 'eye'"):
         load(recipe_plan(columns=ColumnNames(stratify=("eye",))), retinopathy(tmp_path), {})
+    with pytest.raises(SplitError, match="messidor: there is no column 'group_1'"):
+        load(recipe_plan(columns=ColumnNames(stratify=("group_1",))), retinopathy(tmp_path), {})
 
 
 @pytest.mark.parametrize(("grade", "left"), [(0, 16), (4, 16), ("", 16)])
@@ -291,7 +317,7 @@ def test_an_exam_that_is_in_both_sets_with_one_eye_is_not_external(tmp_path: Pat
     """The left eye is in both sets, the right one in Messidor-2 only; the left has no label there, or none of ours."""
     files = retinopathy(tmp_path)
     table = files["messidor-2"][0]
-    shared, other = "20051020_00007_0100_PP.png", "20051020_99999_0100_PP.png"
+    shared, other = "19990101_00007_0100_PP.png", "19990101_99999_0100_PP.png"
     table.write_text(table.read_text().replace(f"{shared},0,0,1", f"{shared},{grade},0,1") + f"{other},1,0,1\n")
     names = [line.split(",")[0] for line in table.read_text().splitlines()[1:-2]]
     pairs = tmp_path / "pairs.csv"
@@ -302,7 +328,7 @@ def test_an_exam_that_is_in_both_sets_with_one_eye_is_not_external(tmp_path: Pat
     assert "messidor-2: Messidor-2, adjudicated grades names exams, no patients" in gathered.images.unavailable
     split = split_of(plan, gathered)
     images = split.frame["image"].to_list()
-    assert "messidor/20051020_00007_0100_PP.tif" in images
+    assert "messidor/19990101_00007_0100_PP.tif" in images
     assert not {f"messidor-2/{shared}", f"messidor-2/{other}"} & {*images}
     assert split.frame.filter(site="messidor-2").height == left
     with pytest.raises(SplitError, match="1 images are at an external site and elsewhere too"):
@@ -311,9 +337,11 @@ def test_an_exam_that_is_in_both_sets_with_one_eye_is_not_external(tmp_path: Pat
 
 def test_sets_that_share_images_under_other_names_are_refused(tmp_path: Path) -> None:
     files = retinopathy(tmp_path)
-    rows = "".join(f"IM{index // 2:04}.{index % 2:03},{index % 4},0,1\n" for index in range(20))
+    rows = "".join(f"IM99{index // 2:02}.{index % 2:03},{index % 4},0,1\n" for index in range(20))
     files["messidor-2"][0].write_text(f"image_id,adjudicated_dr_grade,adjudicated_dme,adjudicated_gradable\n{rows}")
-    with pytest.raises(SplitError, match=r"no file name .*; wanted the names .* such as 20051020_43808_0100_PP.png"):
+    with pytest.raises(
+        SplitError, match=r"no file name .*; wanted the names .* of the form YYYYMMDD_NNNNN_0100_PP.png"
+    ):
         load(recipe_plan(), files, {})
 
 
@@ -322,7 +350,7 @@ CHEST = RECIPES["chest-x-ray-domain-shift"]
 
 def chest(folder: Path) -> tuple[dict[str, list[Path]], dict[str, Path]]:
     """RSNA images of 20 patients; COVIDx has the first of them, and one more image of the second's patient."""
-    ids = [f"000{index:02}fab-14fd-4e49-80ba-63a80b6bddd6"[:36].rjust(36, "0") for index in range(41)]
+    ids = [f"999900{index:02}-1111-4222-8333-444444444444" for index in range(41)]
     words = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
     (folder / "classes.csv").write_text(
         "patientId,class\n" + "".join(f"{name},{words[k // 2 % 3]}\n" for k, name in enumerate(ids[:40]))
@@ -331,7 +359,8 @@ def chest(folder: Path) -> tuple[dict[str, list[Path]], dict[str, Path]]:
     rows += [f"{k} c{k}.png COVID-19 cohen" for k in range(5)]
     (folder / "train_COVIDx9A.txt").write_text("\n".join(rows) + "\n")
     (folder / "map.csv").write_text(
-        "patientId,img_id\n" + "".join(f"{name},{k // 2 % 20 + (k == 40):08}_000.png\n" for k, name in enumerate(ids))
+        "patientId,img_id\n"
+        + "".join(f"{name},{90_000 + k // 2 % 20 + (k == 40):08}_000.png\n" for k, name in enumerate(ids))
     )
     files = {"rsna-2018": [folder / "classes.csv"], "covidx": [folder / "train_COVIDx9A.txt"]}
     return files, dict.fromkeys(CHEST.patient_maps, folder / "map.csv")
@@ -355,7 +384,8 @@ def test_patients_of_both_sets_are_known_or_of_none(tmp_path: Path) -> None:
 def test_no_note_names_an_image_or_a_patient(tmp_path: Path) -> None:
     """Notes are published in split.json."""
     rows = (
-        "ANON191 scan-{}-a.png COVID-19 actmed\nANON192 scan-{}-a.png COVID-19 actmed\nANON1{} s{}.png normal cohen\n"
+        "ANON9991 scan-{}-a.png COVID-19 actmed\nANON9992 scan-{}-a.png COVID-19 actmed\n"
+        "ANON99{} s{}.png normal cohen\n"
     )
     for split in ("train", "test"):
         (tmp_path / f"{split}_COVIDx9A.txt").write_text(rows.format(split, split, split, split))

@@ -93,6 +93,8 @@ def test_values_that_no_row_has_make_no_gap() -> None:
         (["7.00", "07"], "holds '07' and '7.00'"),
         (["0", "000"], "holds '0' and '000'"),
         (["P1", "p1"], "holds 'P1' and 'p1'"),
+        (["P1", "P001"], "holds 'P001' and 'P1'"),
+        (["P-03", "p003"], "holds 'P-03' and 'p003'"),
         (["\u00e9", "e\u0301"], "one patient or two"),
         (["\u00c9", "e\u0301"], "one patient or two"),
         (["10.0", "0010"], "holds '0010' and '10.0'"),
@@ -120,7 +122,8 @@ def test_sites_are_named_as_such() -> None:
     [
         ["7", "8", None],
         ["7.5", "7.50"],
-        ["p7", "p07"],
+        ["p7", "q7"],
+        ["1-12", "11-2"],
         ["a", "b", "ab"],
         ["07", "08"],
         ["1.0.0", "1.0"],

@@ -121,6 +121,16 @@ def test_what_is_there_is_not_touched(tmp_path: Path, occupy: Callable[[Path], N
     assert everything(tmp_path) == before
 
 
+@pytest.mark.parametrize("leads", ["empty", "nowhere"])
+def test_a_link_is_refused_before_anything_is_made(tmp_path: Path, leads: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / leads)
+    before, steps = everything(tmp_path), list[str]()
+    with pytest.raises(FolderTakenError, match="out is a link; name a new folder, or the empty one that it leads to"):
+        write(tmp_path / "out", made(simple(), PLAN), PLAN, (), progress=steps.append)
+    assert (everything(tmp_path), steps) == (before, [])
+
+
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write(tmp_path / "out", made(simple(), PLAN), PLAN, ())
@@ -143,9 +153,11 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, step: str) -> Non
         if now == step:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "out", made(simple(), PLAN), PLAN, (), progress=stop)
-    assert everything(tmp_path) == []
+    (tmp_path / "mine").mkdir()
+    for out in ("out", "mine/deep/deeper/out"):
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / out, made(simple(), PLAN), PLAN, (), progress=stop)
+        assert everything(tmp_path) == ["mine"]
 
 
 def test_a_file_in_the_way_of_the_folder_is_an_os_error(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_paths_of_any_system() -> None:
     [
         ("eyepacs", "train/10_left.jpeg", "10"),
         ("eyepacs", "10_right_mir.jpeg", "10"),
-        ("nih", "images/00003109_004.png", "00003109"),
-        ("chexpert", "CheXpert-v1.0/train/patient25907/study1/view1_frontal.jpg", "patient25907"),
+        ("nih", "images/00093109_004.png", "00093109"),
+        ("chexpert", "CheXpert-v1.0/train/patient99907/study1/view1_frontal.jpg", "patient99907"),
         ("tcga", "TCGA-OR-A5J1-01Z-00-DX1.svs", "TCGA-OR-A5J1"),
         ("tcga", "acc/TCGA-OR-A5J1/1.png", "TCGA-OR-A5J1"),
         ("pad-ufes", "PAT_1516_1765_530.png", "PAT_1516"),

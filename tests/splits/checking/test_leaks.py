@@ -66,9 +66,9 @@ def test_digestpath_patches_of_one_slide_on_both_sides(tmp_path: Path) -> None:
 def test_ham_lesions(tmp_path: Path) -> None:
     split = "image,target,center,fold,fold2\n"
     split += "".join(
-        f"ISIC_00{k:05d},{k % 3},{k % 2},{f},{f}_{k % 2}\n" for k, f in enumerate(["train"] * 30 + ["test"] * 10)
+        f"ISIC_99{k:05d},{k % 3},{k % 2},{f},{f}_{k % 2}\n" for k, f in enumerate(["train"] * 30 + ["test"] * 10)
     )
-    lesions = "lesion_id,image_id,dx\n" + "".join(f"HAM_{k % 37:07d},ISIC_00{k:05d},nv\n" for k in range(40))
+    lesions = "lesion_id,image_id,dx\n" + "".join(f"HAM_99{k % 37:05d},ISIC_99{k:05d},nv\n" for k in range(40))
     table = put(tmp_path, "HAM10000_metadata.csv", lesions)
     report = check_splits([put(tmp_path, "split.csv", split)], Options(maps={"": table}))
     assert [(leak.code, leak.count) for leak in report.leaks] == [("group-overlap", 3)]  # fold2 is the same in parts
@@ -77,7 +77,7 @@ def test_ham_lesions(tmp_path: Path) -> None:
 
 
 COVIDX_TRAIN = (
-    "ANON191 CR.1.2.840.png negative actmed\nANON5 CR.9.png negative actmed\n"
+    "ANON9991 CR.1.2.840.png negative actmed\nANON5 CR.9.png negative actmed\n"
     "COVID 1 COVID(1).png positive sirm\nCOVID 2 COVID(2).png positive sirm\n8 a b (c).jpg positive cohen\n"
 )
 
@@ -85,10 +85,10 @@ COVIDX_TRAIN = (
 def test_covidx_a_patient_in_both_lists_and_names_with_blanks(tmp_path: Path) -> None:
     train = put(tmp_path, "train_COVIDx7B.txt", COVIDX_TRAIN)
     test = put(
-        tmp_path, "test_COVIDx7B.txt", "ANON191 DX.7.png negative actmed\nCOVID 70 COVID(70).png positive sirm\n"
+        tmp_path, "test_COVIDx7B.txt", "ANON9991 DX.7.png negative actmed\nCOVID 9970 COVID(9970).png positive sirm\n"
     )
     report = check_splits([train, test])
-    assert [(leak.code, leak.count, leak.samples) for leak in report.leaks] == [("patient-overlap", 1, ("ANON191",))]
+    assert [(leak.code, leak.count, leak.samples) for leak in report.leaks] == [("patient-overlap", 1, ("ANON9991",))]
     word = one(report, "patient-is-a-word")  # no leak: a word that the blanks split off
     assert (word.count, word.samples) == (3, ("COVID",))
 
@@ -198,7 +198,7 @@ def test_patient_seven_of_two_hospitals_is_no_leak_but_checked(tmp_path: Path) -
 
 
 def test_messidor_inside_messidor_2(tmp_path: Path) -> None:
-    names = [f"20051020_{43808 + 7 * k}_0100_PP" for k in range(30)]
+    names = [f"19990101_{10_008 + 7 * k}_0100_PP" for k in range(30)]
     inside = put(
         tmp_path, "messidor.csv", "image,diagnosis\n" + "".join(f"{n}.tif,{k % 4}\n" for k, n in enumerate(names[:20]))
     )
@@ -213,11 +213,11 @@ def test_messidor_inside_messidor_2(tmp_path: Path) -> None:
 
 
 def test_isic_years_share_downsampled_images(tmp_path: Path) -> None:
-    test = put(tmp_path, "2017_test.csv", "image_id\nISIC_0012086\nISIC_0012092\n")
-    train = put(tmp_path, "2019_train.csv", "image,target\nISIC_0012086_downsampled,1\nISIC_0000001_downsampled,0\n")
+    test = put(tmp_path, "2017_test.csv", "image_id\nISIC_9912086\nISIC_9912092\n")
+    train = put(tmp_path, "2019_train.csv", "image,target\nISIC_9912086_downsampled,1\nISIC_9900001_downsampled,0\n")
     report = check_splits([test, train])
     assert [(leak.code, leak.count) for leak in report.leaks] == [("copy-overlap", 1)]
-    assert report.leaks[0].samples == ("ISIC_0012086_downsampled ~ ISIC_0012086",)
+    assert report.leaks[0].samples == ("ISIC_9912086_downsampled ~ ISIC_9912086",)
 
 
 def test_eyenet_mirrored_and_turned_copies(tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_chexpert_few_shot_lists_share_patients_and_no_more(tmp_path: Path) -> N
 
 
 def test_nih_follow_ups(tmp_path: Path) -> None:
-    train = put(tmp_path, "train_val_list.txt", "00000001_000.png\n00000002_000.png\n")
-    test = put(tmp_path, "test_list.txt", "00000001_001.png\n00000003_000.png\n")
+    train = put(tmp_path, "train_val_list.txt", "00090001_000.png\n00090002_000.png\n")
+    test = put(tmp_path, "test_list.txt", "00090001_001.png\n00090003_000.png\n")
     report = check_splits([train, test])
-    assert [(leak.code, leak.samples) for leak in report.leaks] == [("patient-overlap", ("00000001",))]
+    assert [(leak.code, leak.samples) for leak in report.leaks] == [("patient-overlap", ("00090001",))]
 
 
 CLAM = (
@@ -390,12 +390,12 @@ def test_leaks_come_first_and_samples_are_escaped(tmp_path: Path) -> None:
 
 
 def test_a_map_adds_to_the_patients_of_the_list(tmp_path: Path) -> None:
-    train = put(tmp_path, "train.txt", f"{RSNA[0]} {RSNA[0]}.png negative rsna\nANON191 CR.1.png negative actmed\n")
-    test = put(tmp_path, "test.txt", f"{RSNA[1]} {RSNA[1]}.png negative rsna\nANON191 DX.1.png negative actmed\n")
-    table = put(tmp_path, "nih.csv", f"rsna,nih\n{RSNA[0]},00000007_000.png\n{RSNA[1]},00000007_003.png\n")
+    train = put(tmp_path, "train.txt", f"{RSNA[0]} {RSNA[0]}.png negative rsna\nANON9991 CR.1.png negative actmed\n")
+    test = put(tmp_path, "test.txt", f"{RSNA[1]} {RSNA[1]}.png negative rsna\nANON9991 DX.1.png negative actmed\n")
+    table = put(tmp_path, "nih.csv", f"rsna,nih\n{RSNA[0]},00090007_000.png\n{RSNA[1]},00090007_003.png\n")
     report = check_splits([train, test], Options(maps={"": table}))
     assert [(leak.code, leak.samples) for leak in report.leaks] == [
-        ("patient-overlap", ("ANON191",)),
-        ("patient-overlap", ("00000007",)),
+        ("patient-overlap", ("ANON9991",)),
+        ("patient-overlap", ("00090007",)),
     ]
     assert "1 of 1 patient by the map of test" in report.leaks[1].title

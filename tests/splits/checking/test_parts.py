@@ -46,8 +46,8 @@ def test_files_are_splits_by_their_names_or_by_the_users(tmp_path: Path) -> None
 
 
 def test_two_data_sets_with_splits_of_their_own_are_all_compared(tmp_path: Path) -> None:
-    a = put(tmp_path, "isic2017.csv", "image,split\nISIC_0000001,train\nISIC_0000002,test\n")
-    b = put(tmp_path, "isic2019.csv", "image,split\nISIC_0000002,train\nISIC_0000009,test\n")
+    a = put(tmp_path, "isic2017.csv", "image,split\nISIC_9900001,train\nISIC_9900002,test\n")
+    b = put(tmp_path, "isic2019.csv", "image,split\nISIC_9900002,train\nISIC_9900009,test\n")
     report = check_splits([a, b])
     assert set(report.splits) == {"isic2017/train", "isic2017/test", "isic2019/train", "isic2019/test"}
     assert [set(leak.splits) for leak in report.leaks] == [{"isic2017/test", "isic2019/train"}]
@@ -67,7 +67,7 @@ def test_two_training_lists_may_share(tmp_path: Path) -> None:
         ("APTOS/pdr/001.png 4\nAPTOS/nodr/002.png 0\n", "path, label by blanks"),
         ("10_left 0\n10_right 1\n", "table without header, by blanks"),
         ("x/1.png,2,3\nx/2.png,,\n", "table without header"),
-        ("ISIC_0000001\nISIC_0000002\n", "path list"),
+        ("ISIC_9900001\nISIC_9900002\n", "path list"),
         ("file_name\n000001.png\n", "table"),
         ("image\nabc\n", "table"),
     ],

@@ -1,4 +1,4 @@
-"""Released label files, where they are on this machine; nothing of them is part of the project."""
+"""Released label files and lists, where they are on this machine; nothing of them is part of the project."""
 
 import os
 from pathlib import Path
@@ -9,8 +9,8 @@ ROOT = Path(os.environ.get("MVC_REAL_DATA") or Path(__file__).resolve().parents[
 
 
 def released(repository: str, path: str) -> Path:
-    """The file of OWNER+REPOSITORY below MVC_REAL_DATA (else shared/real beside the checkout); skips where absent."""
-    file = ROOT / repository / path
-    if not file.is_file():
+    """What OWNER+REPOSITORY has there in MVC_REAL_DATA (else shared/real beside the checkout); skips where absent."""
+    found = ROOT / repository / path
+    if not found.exists():
         pytest.skip(f"no released {path} of {repository} in {ROOT}")
-    return file
+    return found

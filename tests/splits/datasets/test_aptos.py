@@ -8,10 +8,10 @@ from splits.datasets.aptos import APTOS
 from splits.errors import SplitError
 from tests.splits.datasets.real import released
 
-TRAIN = "id_code,diagnosis\n000c1434d8d7,2\n001639a390f0,4\n0024cdab0c1e,-100\n002c21358ce6,0\n"
+TRAIN = "id_code,diagnosis\n99990000000a,2\n99990000000b,4\n99990000000c,-100\n99990000000d,0\n"
 COPIES = """,diagnosis,path,Size,Mode,Hash
-1,4,../input/train_images/000c1434d8d7.png,"(2416, 1736)",RGB,808d
-2,2,../input/train_images/001639a390f0.png,"(2416, 1736)",RGB,808d
+1,4,../input/train_images/99990000000a.png,"(100, 100)",RGB,h1
+2,2,../input/train_images/99990000000b.png,"(100, 100)",RGB,h1
 """
 
 
@@ -20,7 +20,7 @@ def test_labels_without_patients(tmp_path: Path) -> None:
     file.write_text(TRAIN, encoding="utf-8")
     images = APTOS.read([tmp_path], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["000c1434d8d7", "001639a390f0", "0024cdab0c1e", "002c21358ce6"],
+        "image": ["99990000000a", "99990000000b", "99990000000c", "99990000000d"],
         "patient": [None] * 4,
         "site": ["aptos"] * 4,
         "label": [2, 4, None, 0],
@@ -36,7 +36,7 @@ def test_copies_are_grouped_and_their_grades_are_the_label_files(tmp_path: Path)
     copies = tmp_path / "duplicated_info.csv"
     copies.write_text(COPIES, encoding="utf-8")
     images = APTOS.read([tmp_path], {"duplicates": copies})
-    assert images.frame["group"].to_list() == ["808d", "808d", None, None]
+    assert images.frame["group"].to_list() == ["h1", "h1", None, None]
     assert images.notes[1:] == (
         "1 of 1 duplicate groups (2 images) carry different labels",
         "duplicated_info.csv gives 2 of 2 images another diagnosis than the label file, which holds",

@@ -8,7 +8,7 @@ from splits.datasets.camelyon17 import CAMELYON17
 from splits.errors import SplitError
 
 HEADER = ",patient,node,x_coord,y_coord,tumor,slide,center,split\n"
-ROWS = "0,004,4,3328,21792,1,0,0,0\n1,004,4,3200,22272,1,0,0,1\n2,020,2,96,0,0,10,1,0\n3,042,3,128,32,0,23,2,0\n"
+ROWS = "0,904,4,32,96,1,0,0,0\n1,904,4,64,96,1,0,0,1\n2,920,2,96,0,0,10,1,0\n3,942,3,128,32,0,23,2,0\n"
 
 
 def table(folder: Path, text: str) -> Path:
@@ -20,9 +20,9 @@ def table(folder: Path, text: str) -> Path:
 def test_the_release(tmp_path: Path) -> None:
     table(tmp_path, HEADER + ROWS)
     images = CAMELYON17.read([tmp_path], {})
-    assert images.frame["image"][0] == "patches/patient_004_node_4/patch_patient_004_node_4_x_3328_y_21792.png"
+    assert images.frame["image"][0] == "patches/patient_904_node_4/patch_patient_904_node_4_x_32_y_96.png"
     assert images.frame.drop("image").to_dict(as_series=False) == {
-        "patient": ["004", "004", "020", "042"],
+        "patient": ["904", "904", "920", "942"],
         "site": ["center_0", "center_0", "center_1", "center_2"],
         "label": [1, 1, 0, 0],
         "group": ["slide_0", "slide_0", "slide_10", "slide_23"],
@@ -35,9 +35,9 @@ def test_the_release(tmp_path: Path) -> None:
 
 
 def test_lost_zeros_are_given_back(tmp_path: Path) -> None:
-    images = CAMELYON17.read([table(tmp_path, HEADER + "0,4,4,3328,21792,1,0,0,0\n")], {})
+    images = CAMELYON17.read([table(tmp_path, HEADER + "0,4,9,32,96,1,0,0,0\n")], {})
     assert images.frame["patient"].to_list() == ["004"]
-    assert images.frame["image"][0].startswith("patches/patient_004_node_4/")
+    assert images.frame["image"][0].startswith("patches/patient_004_node_9/")
     assert images.notes[0].startswith("1 patients had lost their leading zeros")
 
 

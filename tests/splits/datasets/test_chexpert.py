@@ -10,11 +10,11 @@ from splits.errors import SplitError
 
 HEADER = "Path,Sex,Age,Frontal/Lateral,AP/PA," + ",".join(CLASSES) + "\n"
 TRAIN = (
-    "CheXpert-v1.0-small/train/patient00001/study1/view1_frontal.jpg,Female,68,Frontal,AP,1.0,,,,,,,,,0.0,,,,1.0\n"
-    "CheXpert-v1.0-small/train/patient00002/study2/view1_frontal.jpg,Male,87,Frontal,PA,,,-1.0,1.0,,-1.0,,,,,,,1.0,\n"
-    "CheXpert-v1.0-small/train/patient00002/study2/view2_lateral.jpg,Unknown,87,Lateral,,,,-1.0,1.0,,-1.0,,,,,,,1.0,\n"
+    "CheXpert-v1.0-small/train/patient99901/study1/view1_frontal.jpg,Female,61,Frontal,AP,1.0,,,,,0.0,,,,,,,1.0,\n"
+    "CheXpert-v1.0-small/train/patient99902/study2/view1_frontal.jpg,Male,82,Frontal,PA,,,-1.0,1.0,,-1.0,,,,,,,1.0,\n"
+    "CheXpert-v1.0-small/train/patient99902/study2/view2_lateral.jpg,Unknown,82,Lateral,,,,-1.0,1.0,,-1.0,,,,,,,1.0,\n"
 )
-VALID = "CheXpert-v1.0/valid/patient64541/study1/view1_frontal.jpg,Male,20,Frontal,AP" + ",0" * 14 + "\n"
+VALID = "CheXpert-v1.0/valid/patient99941/study1/view1_frontal.jpg,Male,33,Frontal,AP" + ",0" * 14 + "\n"
 
 
 def test_train_and_valid(tmp_path: Path) -> None:
@@ -22,20 +22,20 @@ def test_train_and_valid(tmp_path: Path) -> None:
     (tmp_path / "valid.csv").write_text(HEADER + VALID)
     images = CHEXPERT.read([tmp_path], {})
     frame = images.frame
-    assert frame["image"][0] == "train/patient00001/study1/view1_frontal.jpg"
-    assert frame["patient"].to_list() == ["patient00001", "patient00002", "patient00002", "patient64541"]
+    assert frame["image"][0] == "train/patient99901/study1/view1_frontal.jpg"
+    assert frame["patient"].to_list() == ["patient99901", "patient99902", "patient99902", "patient99941"]
     assert frame["group"].to_list() == [
-        "patient00001/study1",
-        "patient00002/study2",
-        "patient00002/study2",
-        "patient64541/study1",
+        "patient99901/study1",
+        "patient99902/study2",
+        "patient99902/study2",
+        "patient99941/study1",
     ]
     assert frame["published"].to_list() == ["train", "train", "train", "valid"]
     assert frame["sex"].to_list() == ["female", "male", None, "male"]
     assert frame["age_group"].to_list() == ["60-79", ">=80", ">=80", "20-39"]
     assert frame["view"].to_list() == ["AP", "PA", "lateral", "AP"]
     labels = frame.select(pl.col(r"^label_\d+$"))
-    assert labels.row(0) == (1, *(None,) * 8, 0, None, None, None, 1)
+    assert labels.row(0) == (1, *(None,) * 4, 0, *(None,) * 6, 1, None)
     assert labels.row(1) == (None, None, None, 1, *(None,) * 8, 1, None)
     assert labels.row(3) == (0,) * 14
     assert set(labels.dtypes) == {pl.Int8}
@@ -48,7 +48,7 @@ def test_train_and_valid(tmp_path: Path) -> None:
 
 def test_labels_without_what_is_known_of_the_person(tmp_path: Path) -> None:
     file = tmp_path / "test_labels.csv"
-    file.write_text("Path," + ",".join(CLASSES) + "\ntest/patient64741/study1/view1_frontal.jpg" + ",1.0" * 14 + "\n")
+    file.write_text("Path," + ",".join(CLASSES) + "\ntest/patient99951/study1/view1_frontal.jpg" + ",1.0" * 14 + "\n")
     frame = CHEXPERT.read([file], {}).frame
     assert frame.select("published", "sex", "age_group", "view").row(0) == ("test", None, None, None)
 
@@ -56,11 +56,11 @@ def test_labels_without_what_is_known_of_the_person(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HEADER + TRAIN.replace("patient00001", "p1"), "row 1: .* is no path of this data set"),
-        (HEADER + TRAIN.replace("1.0,,,,,,,,,0.0", "2.0,,,,,,,,,0.0"), "row 1, column 'No Finding': '2' is no label"),
+        (HEADER + TRAIN.replace("patient99901", "p1"), "row 1: .* is no path of this data set"),
+        (HEADER + TRAIN.replace("1.0,,,,,0.0", "2.0,,,,,0.0"), "row 1, column 'No Finding': '2' is no label"),
         (HEADER.replace("Edema", "Oedema") + TRAIN, "did you mean 'Oedema'"),
         (HEADER, "no row below"),
-        (HEADER + TRAIN + TRAIN.replace(",68,", ",18,"), "different age_group"),
+        (HEADER + TRAIN + TRAIN.replace(",61,", ",18,"), "different age_group"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -89,6 +89,8 @@ def test_a_folder_without_the_file_is_refused_with_the_near_name(tmp_path: Path)
         common.the_files([tmp_path], ("train.csv",))
     with pytest.raises(SplitError, match=r"no file is given; wanted train\.csv"):
         common.the_files([], ("train.csv",))
+    with pytest.raises(SplitError, match=r"n{300} can't be read"):
+        common.the_files([tmp_path / ("n" * 300)], ("train.csv",))
 
 
 @pytest.mark.parametrize(

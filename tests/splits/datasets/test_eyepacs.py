@@ -12,12 +12,12 @@ BLOODAXE = "BloodAxe+Kaggle-2019-Blindness-Detection"
 
 
 def test_both_lists(tmp_path: Path) -> None:
-    (tmp_path / "trainLabels.csv").write_text("image,level\n10_left,0\n10_right,3\n", encoding="utf-8")
-    (tmp_path / "testLabels.csv").write_bytes(b"image,level,Usage\r\n1_left,0,Private\r\n1_right,4,Private\r\n")
+    (tmp_path / "trainLabels.csv").write_text("image,level\n99010_left,0\n99010_right,3\n", encoding="utf-8")
+    (tmp_path / "testLabels.csv").write_bytes(b"image,level,Usage\r\n99001_left,0,Private\r\n99001_right,4,Private\r\n")
     images = EYEPACS.read([tmp_path], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["10_left", "10_right", "1_left", "1_right"],
-        "patient": ["10", "10", "1", "1"],
+        "image": ["99010_left", "99010_right", "99001_left", "99001_right"],
+        "patient": ["99010", "99010", "99001", "99001"],
         "site": ["eyepacs"] * 4,
         "published": ["train", "train", "Private", "Private"],
         "label": [0, 3, 0, 4],
@@ -28,18 +28,22 @@ def test_both_lists(tmp_path: Path) -> None:
 
 def test_other_column_names_and_a_name_that_tells_no_split(tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
-    file.write_text("id_code,diagnosis\n10_left,0\n", encoding="utf-8")
+    file.write_text("id_code,diagnosis\n99010_left,0\n", encoding="utf-8")
     assert EYEPACS.read([file], {}).frame.columns == ["image", "patient", "site", "label", "eye"]
 
 
 def test_copies_share_the_patient_and_the_group_of_the_eye(tmp_path: Path) -> None:
     file = tmp_path / "trainLabels_master_256.csv"
-    rows = ["10_left.jpeg,0.0,10_left.jpeg", "10_left.jpeg,0.0,10_left_mir.jpeg", "10_right.jpeg,1.0,10_right_90.jpeg"]
+    rows = [
+        "99010_left.jpeg,0.0,99010_left.jpeg",
+        "99010_left.jpeg,0.0,99010_left_mir.jpeg",
+        "99010_right.jpeg,1.0,99010_right_90.jpeg",
+    ]
     file.write_text("\n".join(["image,level,train_image_name", *rows, ""]), encoding="utf-8")
     images = EYEPACS.read([file], {})
-    assert images.frame["image"].to_list() == ["10_left.jpeg", "10_left_mir.jpeg", "10_right_90.jpeg"]
-    assert images.frame["patient"].to_list() == ["10", "10", "10"]
-    assert images.frame["group"].to_list() == ["10_left", "10_left", "10_right"]
+    assert images.frame["image"].to_list() == ["99010_left.jpeg", "99010_left_mir.jpeg", "99010_right_90.jpeg"]
+    assert images.frame["patient"].to_list() == ["99010", "99010", "99010"]
+    assert images.frame["group"].to_list() == ["99010_left", "99010_left", "99010_right"]
     assert images.frame["label"].to_list() == [0, 0, 1]
     assert images.notes[0].startswith("2 of 3 images are mirrored or turned copies of an eye")
 
@@ -47,9 +51,9 @@ def test_copies_share_the_patient_and_the_group_of_the_eye(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("10_left,0\n10,1\n", r"'10' is no EyePACS name \(1 such\)"),
-        ("10_left,0\n10_left,1\n", "image '10_left' comes 2 times with different label"),
-        ("10_left,no\n", "'no' is no label"),
+        ("99010_left,0\n99010,1\n", r"'99010' is no EyePACS name \(1 such\)"),
+        ("99010_left,0\n99010_left,1\n", "image '99010_left' comes 2 times with different label"),
+        ("99010_left,no\n", "'no' is no label"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, rows: str, said: str) -> None:

@@ -10,9 +10,9 @@ from tests.splits.datasets.real import released
 
 HEADER = "lesion_id,image_id,dx,dx_type,age,sex,localization"
 ROWS = (
-    "HAM_0000118,ISIC_0027419,bkl,histo,80.0,male,scalp",
-    "HAM_0000118,ISIC_0025030,bkl,histo,80.0,male,scalp",
-    "HAM_0000351,ISIC_0024324,mel,consensus,,unknown,unknown",
+    "HAM_9900001,ISIC_9900001,bkl,histo,90.0,male,foot",
+    "HAM_9900001,ISIC_9900002,bkl,histo,90.0,male,foot",
+    "HAM_9900002,ISIC_9900003,mel,consensus,,unknown,unknown",
 )
 TRUTH_HEADER = "image,MEL,NV,BCC,AK,BKL,DF,VASC,SCC,UNK"
 
@@ -26,13 +26,13 @@ def test_the_short_list_has_one_site(tmp_path: Path) -> None:
     table(tmp_path / "HAM10000_metadata.csv", HEADER, *ROWS)
     images = HAM10000.read([tmp_path], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["ISIC_0027419", "ISIC_0025030", "ISIC_0024324"],
-        "patient": ["HAM_0000118", "HAM_0000118", "HAM_0000351"],
+        "image": ["ISIC_9900001", "ISIC_9900002", "ISIC_9900003"],
+        "patient": ["HAM_9900001", "HAM_9900001", "HAM_9900002"],
         "site": ["ham10000"] * 3,
         "label": [2, 2, 4],
         "age_group": [">=80", ">=80", None],
         "sex": ["male", "male", None],
-        "localization": ["scalp", "scalp", None],
+        "localization": ["foot", "foot", None],
     }
     assert (images.unit, images.unavailable) == ("lesion", "")
     assert images.notes == ("2 of 3 images show a lesion that has more images",)
@@ -48,12 +48,12 @@ def test_the_dataverse_list_has_sources(tmp_path: Path) -> None:
 def test_lesions_are_compared_with_isic_2019(tmp_path: Path) -> None:
     file = table(tmp_path / "HAM10000_metadata.csv", HEADER, *ROWS)
     header = "image,age_approx,anatom_site_general,lesion_id,sex"
-    rows = ["ISIC_0027419,80,,HAM_0000118,male", "ISIC_0024324_downsampled,,,HAM_0000351,", "ISIC_9,5,,BCN_1,male"]
+    rows = ["ISIC_9900001,90,,HAM_9900001,male", "ISIC_9900003_downsampled,,,HAM_9900002,", "ISIC_9,5,,BCN_1,male"]
     other = table(tmp_path / "isic.csv", header, *rows)
     notes = HAM10000.read([file], {"isic": other}).notes
     assert notes[-1] == "2 of 3 images are in ISIC 2019's training list too: it is no external test set"
-    table(other, header, "ISIC_0027419,80,,HAM_0000119,male")
-    with pytest.raises(SplitError, match="'ISIC_0027419' shows lesion 'HAM_0000119', but 'HAM_0000118' in the label"):
+    table(other, header, "ISIC_9900001,90,,HAM_9900009,male")
+    with pytest.raises(SplitError, match="'ISIC_9900001' shows lesion 'HAM_9900009', but 'HAM_9900001' in the label"):
         HAM10000.read([file], {"isic": other})
 
 
@@ -62,7 +62,7 @@ def test_lesions_are_compared_with_isic_2019(tmp_path: Path) -> None:
     [
         (",ISIC_1,nv,histo,1,male,back", "1 images have no lesion_id"),
         ("HAM_1,ISIC_1,scc,histo,1,male,back", "'scc' is no label of this data set; wanted akiec, bcc"),
-        ("HAM_9,ISIC_0027419,bkl,histo,80.0,male,scalp", "'ISIC_0027419' comes 2 times with different patient"),
+        ("HAM_9,ISIC_9900001,bkl,histo,90.0,male,foot", "'ISIC_9900001' comes 2 times with different patient"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, row: str, said: str) -> None:
@@ -77,24 +77,24 @@ def isic(folder: Path, truth: tuple[str, ...], about: tuple[str, ...]) -> Path:
 
 
 TRUTH = (
-    "ISIC_0000000,0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0",
-    "ISIC_0000017_downsampled,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0",
-    "ISIC_0073254,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,0.0",
-    "ISIC_0073255,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0",
+    "ISIC_9900010,0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0",
+    "ISIC_9900011_downsampled,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0",
+    "ISIC_9900012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,0.0",
+    "ISIC_9900013,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0",
 )
 ABOUT = (
-    "ISIC_0073255,85,head/neck,MSK4_0011170,female",
-    "ISIC_0073254,15,,BCN_0003884,male",
-    "ISIC_0000017_downsampled,50,posterior torso,,female",
-    "ISIC_0000000,55,anterior torso,HAM_0000017,female",
+    "ISIC_9900013,85,head/neck,MSK9_9900013,female",
+    "ISIC_9900012,15,,BCN_9900012,male",
+    "ISIC_9900011_downsampled,50,posterior torso,,female",
+    "ISIC_9900010,55,anterior torso,HAM_9900010,female",
 )
 
 
 def test_isic_2019(tmp_path: Path) -> None:
     images = ISIC2019.read([isic(tmp_path, TRUTH, ABOUT)], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["ISIC_0000000", "ISIC_0000017_downsampled", "ISIC_0073254", "ISIC_0073255"],
-        "patient": ["HAM_0000017", "ISIC_0000017", "BCN_0003884", "MSK4_0011170"],
+        "image": ["ISIC_9900010", "ISIC_9900011_downsampled", "ISIC_9900012", "ISIC_9900013"],
+        "patient": ["HAM_9900010", "ISIC_9900011", "BCN_9900012", "MSK9_9900013"],
         "site": ["HAM", "no lesion id", "BCN", "MSK"],
         "label": [1, 0, 7, None],
         "age_group": ["40-59", "40-59", "<20", ">=80"],
@@ -113,10 +113,10 @@ def test_isic_2019_needs_both_files_and_one_class_an_image(tmp_path: Path) -> No
     with pytest.raises(SplitError, match="wanted both ISIC_2019_Training_GroundTruth"):
         ISIC2019.read([tmp_path / "ISIC_2019_Training_GroundTruth.csv"], {})
     isic(tmp_path, (TRUTH[0].replace("0.0", "1.0"),), ABOUT)
-    with pytest.raises(SplitError, match="row 1: 9 classes for image 'ISIC_0000000'; wanted one"):
+    with pytest.raises(SplitError, match="row 1: 9 classes for image 'ISIC_9900010'; wanted one"):
         ISIC2019.read([tmp_path], {})
     isic(tmp_path, (*TRUTH[1:], TRUTH[0].replace("1.0", "0.0")), ABOUT)
-    with pytest.raises(SplitError, match="row 4: 0 classes for image 'ISIC_0000000'; wanted one"):
+    with pytest.raises(SplitError, match="row 4: 0 classes for image 'ISIC_9900010'; wanted one"):
         ISIC2019.read([tmp_path], {})
 
 

@@ -24,12 +24,12 @@ def sheet(path: Path, *rows: tuple[str, str, int, int]) -> Path:
 
 
 def test_a_folder_of_sheets(tmp_path: Path) -> None:
-    sheet(tmp_path / "Annotation_Base11_update20161024.xls", ("20051019_38557_0100_PP.tif", "Lariboisière", 3, 1))
+    sheet(tmp_path / "Annotation_Base11_update20161024.xls", ("19990101_00001_0100_PP.tif", "Lariboisière", 3, 1))
     (tmp_path / "Base31").mkdir()
-    sheet(tmp_path / "Base31" / "Annotation Base31.xls", ("20051202_37099_0400_PP.tif", "CHU de BREST", 0, 0))
+    sheet(tmp_path / "Base31" / "Annotation Base31.xls", ("19990102_00001_0400_PP.tif", "CHU de BREST", 0, 0))
     images = MESSIDOR.read([tmp_path], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["20051019_38557_0100_PP.tif", "20051202_37099_0400_PP.tif"],
+        "image": ["19990101_00001_0100_PP.tif", "19990102_00001_0400_PP.tif"],
         "patient": [None, None],
         "site": ["Lariboisière", "CHU de BREST"],
         "label": [3, 0],
@@ -40,7 +40,7 @@ def test_a_folder_of_sheets(tmp_path: Path) -> None:
 
 
 def test_the_corrected_list_is_read_instead_of_the_old_one(tmp_path: Path) -> None:
-    name = "20051020_00001_0100_PP.tif"
+    name = "19990101_00003_0100_PP.tif"
     sheet(tmp_path / "Annotation_Base11.xls", (name, "A", 1, 0))
     old = MESSIDOR.read([tmp_path], {})
     assert old.frame["label"].to_list() == [1]
@@ -54,7 +54,7 @@ def test_the_corrected_list_is_read_instead_of_the_old_one(tmp_path: Path) -> No
 
 def test_a_table_without_departments_tells_the_site_by_name(tmp_path: Path) -> None:
     file = tmp_path / "train_labels.csv"
-    rows = ["20051019_38557_0100_PP.tif,3,a", "20051202_37099_0400_PP.tif,0,b", "other.tif,1,c"]
+    rows = ["19990101_00001_0100_PP.tif,3,a", "19990102_00001_0400_PP.tif,0,b", "other.tif,1,c"]
     file.write_text("\n".join(["image_fname,diagnosis,id_code", *rows, ""]), encoding="utf-8")
     images = MESSIDOR.read([file], {})
     assert images.frame["site"].to_list() == ["department 0100", "department 0400", "messidor"]

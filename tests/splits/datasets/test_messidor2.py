@@ -11,12 +11,12 @@ from tests.splits.datasets.real import released
 
 BLOODAXE = "BloodAxe+Kaggle-2019-Blindness-Detection"
 GRADES = """image_id,adjudicated_dr_grade,adjudicated_dme,adjudicated_gradable
-20051020_43808_0100_PP.png,0,0,1
-20051020_43832_0100_PP.png,4,1,1
-IM000001.jpg,1.0,0.0,1
-IM002385.jpg,,,0
+19990101_00001_0100_PP.png,0,0,1
+19990101_00002_0100_PP.png,4,1,1
+IM990001.jpg,1.0,0.0,1
+IM990002.jpg,,,0
 """
-PAIRS = "left;right\n20051020_43808_0100_PP.png;20051020_43832_0100_PP.png\nIM000001.JPG;IM002385.JPG\n"
+PAIRS = "left;right\n19990101_00001_0100_PP.png;19990101_00002_0100_PP.png\nIM990001.JPG;IM990002.JPG\n"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def test_without_pairs_nothing_is_known_of_exams(folder: Path) -> None:
     images = MESSIDOR2.read([folder], {})
     assert images.frame.to_dict(as_series=False) == {
-        "image": ["20051020_43808_0100_PP.png", "20051020_43832_0100_PP.png", "IM000001.jpg", "IM002385.jpg"],
+        "image": ["19990101_00001_0100_PP.png", "19990101_00002_0100_PP.png", "IM990001.jpg", "IM990002.jpg"],
         "patient": [None] * 4,
         "site": ["messidor", "messidor", "brest", "brest"],
         "label": [0, 4, 1, None],
@@ -42,21 +42,21 @@ def test_without_pairs_nothing_is_known_of_exams(folder: Path) -> None:
 
 def test_pairs_give_the_exam(folder: Path) -> None:
     images = MESSIDOR2.read([folder / "messidor_data.csv"], {"pairs": folder / "messidor-2.csv"})
-    assert images.frame["patient"].to_list() == ["20051020_43808_0100_PP"] * 2 + ["IM000001"] * 2
+    assert images.frame["patient"].to_list() == ["19990101_00001_0100_PP"] * 2 + ["IM990001"] * 2
     assert (images.unit, images.unavailable) == ("exam", "")
 
 
 def test_pairs_that_miss_an_image_are_refused(folder: Path) -> None:
     (folder / "messidor-2.csv").write_text("\n".join(PAIRS.splitlines()[:2]), encoding="utf-8")
-    with pytest.raises(SplitError, match=r"2 of 4 images are in no exam, such as 'IM000001\.jpg'"):
+    with pytest.raises(SplitError, match=r"2 of 4 images are in no exam, such as 'IM990001\.jpg'"):
         MESSIDOR2.read([folder], {"pairs": folder / "messidor-2.csv"})
 
 
 def test_names_of_the_first_release_hold_the_exam(tmp_path: Path) -> None:
     file = tmp_path / "train_labels.csv"
-    file.write_text("id_code,diagnosis\nIM0001.000,0\nIM0001.001,2\nIM0002.000.tif,-100\n", encoding="utf-8")
+    file.write_text("id_code,diagnosis\nIM9901.000,0\nIM9901.001,2\nIM9902.000.tif,-100\n", encoding="utf-8")
     images = MESSIDOR2.read([file], {})
-    assert images.frame["patient"].to_list() == ["im0001", "im0001", "im0002"]
+    assert images.frame["patient"].to_list() == ["im9901", "im9901", "im9902"]
     assert images.frame["label"].to_list() == [0, 2, None]
     assert set(images.frame["site"]) == {"messidor-2"}
     assert (images.unit, images.unavailable) == ("exam", "")
@@ -64,7 +64,7 @@ def test_names_of_the_first_release_hold_the_exam(tmp_path: Path) -> None:
 
 def test_what_is_refused(folder: Path) -> None:
     exams = folder / "refstandard.csv"
-    exams.write_text("examid,rDR\nIM0001,0\n", encoding="utf-8")
+    exams.write_text("examid,rDR\nIM9901,0\n", encoding="utf-8")
     with pytest.raises(SplitError, match="lists exams, not images"):
         MESSIDOR2.read([exams], {})
     with pytest.raises(SplitError, match="give the exam list as the map pairs"):

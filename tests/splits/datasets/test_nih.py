@@ -13,12 +13,12 @@ HEADER = (
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
     "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]\n"
 )
-SIZE = ",2682,2749,0.143,0.143\n"
+SIZE = ",2000,2100,0.2,0.2\n"
 ROWS = (
-    f"00000001_000.png,Cardiomegaly,0,1,57,M,PA{SIZE}"
-    f"00000001_001.png,Hernia|Atelectasis,1,1,58,M,AP{SIZE}"
-    f"00000002_000.png,No Finding,0,2,414,F,PA{SIZE}"
-    f"00030805_000.png,,0,30805,9,F,PA{SIZE}"
+    f"00090001_000.png,Cardiomegaly,0,90001,51,M,AP{SIZE}"
+    f"00090001_001.png,Hernia|Atelectasis,1,90001,52,M,PA{SIZE}"
+    f"00090002_000.png,No Finding,0,90002,424,F,PA{SIZE}"
+    f"00099805_000.png,,0,99805,9,F,PA{SIZE}"
 )
 
 
@@ -32,12 +32,12 @@ def test_the_release(tmp_path: Path) -> None:
     table(tmp_path, HEADER + ROWS)
     images = NIH.read([tmp_path], {})
     frame = images.frame
-    assert frame["image"].to_list() == ["00000001_000.png", "00000001_001.png", "00000002_000.png", "00030805_000.png"]
-    assert frame["patient"].to_list() == ["00000001", "00000001", "00000002", "00030805"]
+    assert frame["image"].to_list() == ["00090001_000.png", "00090001_001.png", "00090002_000.png", "00099805_000.png"]
+    assert frame["patient"].to_list() == ["00090001", "00090001", "00090002", "00099805"]
     assert frame["site"].unique().to_list() == ["nih"]
     assert frame["sex"].to_list() == ["male", "male", "female", "female"]
     assert frame["age_group"].to_list() == ["40-59", "40-59", None, "<20"]
-    assert frame["view"].to_list() == ["PA", "AP", "PA", "PA"]
+    assert frame["view"].to_list() == ["AP", "PA", "PA", "PA"]
     labels = frame.select(pl.col(r"^label_\d+$"))
     assert labels.columns == [f"label_{k}" for k in range(14)]
     assert set(labels.dtypes) == {pl.Int8}
@@ -56,18 +56,18 @@ def test_the_first_release(tmp_path: Path) -> None:
     """Ages with their unit, patients as floats, and a comma at the end of every line."""
     header = HEADER.rstrip("\n") + ",\n"
     rows = "".join(
-        f"0000000{n}_000.png,Mass,0,{n}.0,{age},F,AP,1,1,0.1,0.1,\n"
+        f"0009000{n}_000.png,Mass,0,9000{n}.0,{age},F,AP,1,1,0.1,0.1,\n"
         for n, age in enumerate(("058Y", "009M", "012D", "080Y"), 1)
     )
     frame = NIH.read([table(tmp_path, header + rows, "Data_Entry_2017.csv")], {}).frame
     assert frame["age_group"].to_list() == ["40-59", "<20", "<20", ">=80"]
-    assert frame["patient"][0] == "00000001"
+    assert frame["patient"][0] == "00090001"
 
 
 def test_published_lists(tmp_path: Path) -> None:
     table(tmp_path, HEADER + ROWS)
-    (tmp_path / "train_val_list.txt").write_text("00000001_000.png\n00000002_000.png\n00009999_000.png\n")
-    (tmp_path / "test_list.txt").write_text("00000001_001.png\r\n")
+    (tmp_path / "train_val_list.txt").write_text("00090001_000.png\n00090002_000.png\n00099999_000.png\n")
+    (tmp_path / "test_list.txt").write_text("00090001_001.png\r\n")
     images = NIH.read([tmp_path], {})
     assert images.frame["published"].to_list() == ["train_val", "test", "train_val", None]
     assert images.notes[3:] == (
@@ -76,7 +76,7 @@ def test_published_lists(tmp_path: Path) -> None:
         "patients that lie in more than one published split (test, train_val): 1 of 2, with 2 images; the "
         "published split leaks",
     )
-    (tmp_path / "test_list.txt").write_text("00000001_000.png\n")
+    (tmp_path / "test_list.txt").write_text("00090001_000.png\n")
     with pytest.raises(SplitError, match="in both published lists"):
         NIH.read([tmp_path], {})
 
@@ -84,7 +84,10 @@ def test_published_lists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HEADER + ROWS.replace(",0,2,", ",0,3,"), r"row 3: image '00000002_000.png' and Patient ID '3' don't agree"),
+        (
+            HEADER + ROWS.replace(",0,90002,", ",0,3,"),
+            r"row 3: image '00090002_000.png' and Patient ID '3' don't agree",
+        ),
         (HEADER + ROWS.replace("Hernia", "Covid"), r"row 2: 'Covid' is no finding"),
         (HEADER + ROWS.replace("Hernia", "No Finding"), "has 'No Finding' beside a finding"),
         (HEADER + ROWS + ROWS.replace("PA", "AP"), "different view"),

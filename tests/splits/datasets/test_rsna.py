@@ -9,9 +9,9 @@ import pytest
 from splits.datasets.rsna import RSNA, RSNA_BINARY
 from splits.errors import SplitError
 
-A, B, C = (f"000{n}cfab-14fd-4e49-80ba-63a80b6bddd6" for n in (1, 2, 3))
+A, B, C = (f"9999000{n}-1111-4222-8333-444444444444" for n in (1, 2, 3))
 CLASS_ROWS = f"{A},No Lung Opacity / Not Normal\n{B},Lung Opacity\n{B},Lung Opacity\n{C},Normal\n"
-BOX_ROWS = f"{A},,,,,0\n{B},264.0,152.0,213.0,379.0,1\n{B},562.0,152.0,256.0,453.0,1\n{C},,,,,0\n"
+BOX_ROWS = f"{A},,,,,0\n{B},10.0,20.0,30.0,40.0,1\n{B},50.0,60.0,70.0,80.0,1\n{C},,,,,0\n"
 CLASS_HEAD, BOX_HEAD = "patientId,class\n", "patientId,x,y,width,height,Target\n"
 
 
@@ -50,7 +50,7 @@ def test_boxes_alone_tell_two_classes(tmp_path: Path) -> None:
     assert RSNA_BINARY.read([tmp_path], {}).frame["label"].to_list() == [0, 1, 0]
 
 
-PAIRS = {A: "00000013_008.png", B: "00000013_026.png"}
+PAIRS = {A: "00090013_008.png", B: "00090013_026.png"}
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,15 @@ PAIRS = {A: "00000013_008.png", B: "00000013_026.png"}
     [
         json.dumps([{"subset_img_id": k, "img_id": v, "orig_labels": ["Mass"]} for k, v in PAIRS.items()]),
         "patientId,img_id\n" + "".join(f"{k},{v}\n" for k, v in PAIRS.items()) + f"{C},\n",
-        "patientId,nih_patient_id,nih_image_id\n" + "".join(f"{k.upper()},13,images/{v}\n" for k, v in PAIRS.items()),
+        "patientId,nih_patient_id,nih_image_id\n"
+        + "".join(f"{k.upper()},90013,images/{v}\n" for k, v in PAIRS.items()),
     ],
 )
 def test_the_map_gives_patients(tmp_path: Path, text: str) -> None:
     known = tmp_path / "map"
     known.write_text(text)
     images = RSNA.read([files(tmp_path)], {"nih": known})
-    assert images.frame["patient"].to_list() == ["00000013", "00000013", None]
+    assert images.frame["patient"].to_list() == ["00090013", "00090013", None]
     assert images.frame["image"].to_list() == [A, B, C]
     assert (images.unit, images.unavailable) == ("patient", "")
     assert images.notes[-2:] == (
@@ -88,11 +89,11 @@ class Opened:
         (b'[{"subset_img_id": "a", "img_id": 5}]', "wanted a JSON list of entries"),
         (b"[" * 100_000, "can't be read as JSON"),
         (b'[{"subset_img_id": "a", ', "can't be read as JSON"),
-        (b'[{"subset_img_id": "\\ud800", "img_id": "00000001_000.png"}]', "half a character"),
+        (b'[{"subset_img_id": "\\ud800", "img_id": "00090001_000.png"}]', "half a character"),
         (b"a,b\n1,2\n", "wanted a column of RSNA ids"),
         (b"patientId,img_id\na,1.png\n", r"'1.png' is no image of NIH"),
-        (b"patientId,img_id\na,00000001_000.png\na,00000002_000.png\n", "'a' has more than one NIH patient"),
-        (b"patientId,img_id\na,00000001_000.png\n", "the map has none of the 3 RSNA images"),
+        (b"patientId,img_id\na,00090001_000.png\na,00090002_000.png\n", "'a' has more than one NIH patient"),
+        (b"patientId,img_id\na,00090001_000.png\n", "the map has none of the 3 RSNA images"),
     ],
 )
 def test_maps_that_are_refused(tmp_path: Path, content: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
