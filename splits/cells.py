@@ -111,7 +111,8 @@ def all_spelled(
             )
             pair = both.filter(both["one"] == both["one"][0])["own"].to_list()
             raise SplitError(
-                f"column {column!r} holds {plain(pair[0], 60)!r} and {plain(pair[1], 60)!r}: one name or two? Write one spelling"
+                f"column {column!r} holds {plain(pair[0], 60)!r} and {plain(pair[1], 60)!r}: one name or two? "
+                "Write one spelling"
             )
         if rows[name].str.contains(DECIMAL).any():
             notes.append(f"column {column!r} holds whole numbers written with .0; they are read without it (7.0 as 7)")

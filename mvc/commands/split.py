@@ -156,7 +156,7 @@ def make(
         from splits.making import make as make_split
         from splits.plan import ColumnNames, Plan
         from splits.sources import load, settled
-        from splits.writing import FolderTakenError, write
+        from splits.writing import FolderTakenError, need_free, write
 
     setting = known_recipe(recipe) if recipe else None
     if dataset:
@@ -208,6 +208,7 @@ def make(
         _warn_of_salt(salt_file)
     try:
         with _spinner("reading the metadata") as progress:
+            need_free(out)
             gathered, sources = load(plan, paths, mapped)
             plan = settled(plan, gathered)
             written = write(out, make_split(gathered, plan, progress), plan, sources, salt_file, progress)
