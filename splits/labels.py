@@ -21,6 +21,7 @@ PAIRS = (
     ("normal", "tumour"), ("normal", "cancer"), ("normal", "pneumonia"),
 )  # fmt: skip
 NO_FINDING = ("no finding", "no findings", "no_finding", "none", "normal")  # in a list of findings
+LIST_MARKS = ("|", ";", "/", ",")
 MAX_CLASSES = 200
 MAX_TEXT = 200  # characters of what is published as text
 
@@ -137,6 +138,13 @@ def _told(values: list[str], column: str, notes: list[str]) -> tuple[dict[str, i
         raise SplitError(
             f"column {column!r} holds {len(values)} different values ({plain(values[0], 60)!r} ...): is that the label?"
         )
+    for mark in LIST_MARKS:
+        lists = [value for value in values if mark in value and set(value.split(mark)) & set(values)]
+        if lists:
+            raise SplitError(
+                f"column {column!r} holds {plain(lists[0], 60)!r}, a list of other values? Findings parted by {mark!r} "
+                f"take --label-separator {mark!r}; if each is a class of its own, name all with --classes"
+            )
     numbers = {value: whole(value) for value in values}
     present = sorted({number for number in numbers.values() if number is not None})
     if present and present[0] < 0 and not (present == [-1, 1] and None not in numbers.values()):
@@ -254,6 +262,8 @@ def _findings_in_one(
         raise SplitError(
             f"column {column!r} holds {plain(wrong[0], 60)!r}, which is not among --classes {', '.join(classes)}"
         )
+    if not parts["cell"].str.contains(mark, literal=True).any():
+        notes.append(f"no cell of column {column!r} holds {mark!r}: every image has one finding at most")
     if len(classes) < 2 or len(classes) > MAX_CLASSES:
         raise SplitError(f"column {column!r} holds {len(classes)} findings parted by {mark!r}; is that its separator?")
     table = parts.group_by("cell").agg(

@@ -182,6 +182,7 @@ REFUSED: list[tuple[Columns, Reading, dict[str, Cells], str]] = [
     (ONE, Reading(), {"image": ["\x1b[31m", "\x1b[31m", "c", "d"]}, r"'image' holds '\\x1b\[31m' \(row 1; 2 such"),
     (ONE, Reading(), {"label": [None] * 4}, "'label' holds no label at all"),
     (ONE, Reading(drop_unlabelled=True), {"label": ["?"] * 4}, "'label' holds no label at all"),
+    (ONE, Reading(), {"label": ["a", "b", "a|b", "c"]}, r"'a\|b', a list of other values\? .*--label-separator '\|'"),
     (ONE, Reading(), {"label": ["x"] * 4}, r"'label' holds one class only \('x'\)"),
     (ONE, Reading(("x",)), {"label": ["x"] * 4}, r"one class only \('x'\)"),
     (ONE, Reading(), MANY | {"label": [str(index / 7) for index in range(300)]}, "holds 300 different values"),
