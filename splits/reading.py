@@ -249,7 +249,7 @@ def _csv(path: Path, text: bytes, mark: str, names: list[str], header: bool) -> 
         )
 
     try:
-        table = parsed(threads=True)
+        table = parsed(threads=len(text) > 4 * BLOCK)  # a small file gains nothing, and threads outlive its errors
         if bad:
             table = parsed(threads=False)  # only one thread counts rows
     except pa.ArrowException as error:
