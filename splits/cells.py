@@ -77,10 +77,10 @@ def spelled(cells: pl.Series) -> pl.Series:
     """
     if cells.str.contains(".0", literal=True).any():
         cells = cells.str.replace(DECIMAL, "$1")
+    if not cells.str.len_bytes().is_between(4, 5).any():  # no cell is as long as true or false
+        return cells
     truth = cells.str.contains(TRUTH).fill_null(False)
-    if truth.any():
-        cells = cells.zip_with(~truth, cells.str.to_lowercase())
-    return cells
+    return cells.zip_with(~truth, cells.str.to_lowercase()) if truth.any() else cells
 
 
 def to_hash(cells: pl.Series, column: str, words: Collection[str], rounded: Collection[str]) -> pl.Series:
