@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from splits import kept
-from splits.spellings import CHUNK, TRIED, Family, Pattern
+from splits.spellings import CHUNK, ENDINGS, TRIED, Family, Pattern
 
 SAMPLE = 64  # entries of a kept table that are looked at
 PLACE = np.uint64((1 << 22) - 1)  # the last bits of an entry of a table; a hit is confirmed in full
@@ -20,7 +20,6 @@ STARTS = np.uint64((1 << 64) - (1 << 4))  # what is read of an identifier: 15 he
 DIGITS = 15
 REST = 6_000_000  # texts of the families found that one call tries: some seconds
 IDLE = 1_000_000  # texts of a family without a hit, after which it is given up
-ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".dcm")
 
 ALGORITHMS: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
     "md5": hashlib.md5,

@@ -21,6 +21,11 @@ EXPONENT = r"^[+-]?\d(?:\.\d+)?[eE]\+\d+$"
 EXACT = 2**53  # from here on two whole numbers can be one float
 
 
+def image_name(names: pl.Expr) -> pl.Expr:
+    """The name of an image as it is hashed: with / between folders on every system."""
+    return names.str.replace_all("\\", "/", literal=True)
+
+
 def without_words(rows: pl.DataFrame, words: Mapping[str, Collection[str]]) -> tuple[pl.DataFrame, dict[str, str]]:
     """``rows`` with null where a cell of a column says one of its ``words``, and the first such cell of each column."""
     missing = rows.select(

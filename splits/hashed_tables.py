@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from splits.cells import NO_ID, spelled, to_hash
+from splits.cells import NO_ID, image_name, spelled, to_hash
 from splits.errors import SplitError
 from splits.hashing import hash_column, new_salt, published_beside, salt_check, write_salt
 from splits.left_names import Hidden, no_names_left, none_in_split, present, published_ids, refuse_names
@@ -120,7 +120,7 @@ def hash_table(
         if what == "patient" and site:
             found = per_site_ids(spelled(texts[site]), names, f"{namespace}/patient", salt)
         else:
-            names = names.str.replace_all("\\", "/", literal=True) if what == "image" else names
+            names = names.to_frame().select(image_name(pl.all())).to_series() if what == "image" else names
             found = hash_column(salt, f"{namespace}/{what}", names)
         ids[what] = found.alias(named)
     refuse_names(kept, patient, path)

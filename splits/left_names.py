@@ -9,6 +9,7 @@ import polars as pl
 
 from protocol.findings import plain
 from protocol.tables import PERSONAL_NAMES, bare
+from splits.cells import image_name
 from splits.checking.words import PATIENT
 from splits.errors import SplitError
 from splits.hashing import hash_column
@@ -151,7 +152,7 @@ def _mend(name: str, what: str, named: bool) -> str:
 
 
 def _slashes(names: pl.Series) -> pl.Series:
-    return names.str.replace_all("\\", "/", literal=True)
+    return names.to_frame().select(image_name(pl.all())).to_series()
 
 
 def _with_parts(names: pl.Series) -> pl.Series:

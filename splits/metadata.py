@@ -15,6 +15,7 @@ from splits.cells import (
     NO_SITE_NAME,
     all_spelled,
     exact,
+    image_name,
     names_nobody,
     no_hidden_characters,
     without_words,
@@ -95,7 +96,7 @@ def gather(table: Table, columns: Columns, reading: Reading) -> Gathered:
             f"column {twice[0]!r} is named for two things; image, patient, label, site and groups need a column each"
         )
     notes = list(table.notes)
-    picked = {"image": pl.col(image).str.replace_all("\\", "/", literal=True)}
+    picked = {"image": image_name(pl.col(image))}
     picked["patient"] = pl.col(columns.patient) if columns.patient is not None else pl.lit(None, pl.String)
     picked["site"] = pl.col(columns.site) if columns.site else pl.lit(NO_SITE)
     picked |= {f"label_{index}": pl.col(name) for index, name in enumerate(columns.labels)}

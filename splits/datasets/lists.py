@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from splits.cells import image_name
 from splits.errors import SplitError
 from splits.reading import read_table
 
@@ -38,7 +39,7 @@ def listed_images(files: Sequence[Path], skip: str = "") -> Listed:
     if not files:
         raise SplitError("no file is given; wanted a folder of images, a text list of paths, or a table of path, label")
     parts = [_walked(path) if path.is_dir() else _read(path) for path in files]
-    path = pl.col("path").str.replace_all("\\", "/", literal=True).str.strip_prefix("./")
+    path = image_name(pl.col("path")).str.strip_prefix("./")
     frame = pl.concat(parts).with_columns(path).with_columns(pl.col("path").str.split("/").list.last().alias("name"))
     if skip:
         frame = frame.filter(~pl.col("name").str.replace(r"\.[^.]*$", "").str.ends_with(skip))
