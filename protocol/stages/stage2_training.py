@@ -134,7 +134,7 @@ class MVC205(Rule):
         deterministic = [model.name for model in record.models if model.deterministic]
         rows = sql(
             f"""WITH marks AS (
-                SELECT run, count(*) AS n, bit_xor(hash(image, {columns})) AS mark
+                SELECT run, count(*) AS n, bit_xor(hash(hash(image, {columns}))) AS mark
                 FROM predictions SEMI JOIN ({EVALUATED}) AS wanted USING (image) GROUP BY run)
             SELECT model, string_agg(seed, ' and ' ORDER BY seed) FROM marks JOIN runs USING (run)
             WHERE calibrator = 'none' AND NOT list_contains(?, model)
