@@ -65,7 +65,7 @@ $(VENV)/core.stamp: pyproject.toml
 
 $(VENV)/all.stamp: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,baseline]'
 	touch $@ $(VENV)/core.stamp
 
 $(VENV)/lock.stamp:

@@ -14,10 +14,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mvc.commands import bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
+from mvc.commands import baseline, bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
 from protocol import EDITION
 
 LEDGER_KEPT = "the ledger is whole, mvc ledger list shows what it holds"
+KEPT = {"split": "nothing was written", "baseline": "the same command goes on where it stopped"}
 GRACE = 3.0  # seconds between SIGTERM and the end: platforms kill after five
 
 app = typer.Typer(
@@ -64,6 +65,7 @@ app.command("score")(score.score)
 app.command("evalai-worker")(evalai.evalai_worker)
 app.command("rules")(rules.rules)
 app.add_typer(split.app)
+app.add_typer(baseline.app)
 app.add_typer(host.app)
 app.add_typer(ledger.app)
 
@@ -79,7 +81,7 @@ def main() -> NoReturn:
         app(prog_name="mvc")
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, evalai.Interrupted):
-            kept = "nothing was written" if "split" in sys.argv[1:2] else LEDGER_KEPT
+            kept = KEPT.get(sys.argv[1] if len(sys.argv) > 1 else "", LEDGER_KEPT)
             typer.echo(f"interrupted; {kept}", err=True)
         raise
     except Exception as error:
