@@ -22,8 +22,9 @@ from tests.referee import quick_check
 COMMANDS = (
     *("demo", "init", "declare", "recalibrate", "check", "submit", "score", "evalai-worker", "rules"),
     *("split", "split make", "split hash", "split verify", "split check", "split datasets", "host", "ledger"),
+    *("baseline", "baseline run", "baseline zeroshot", "baseline toy", "baseline configs"),
 )
-GROUPS = ("split", "host", "ledger")
+GROUPS = ("split", "host", "ledger", "baseline")
 
 
 def mvc(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

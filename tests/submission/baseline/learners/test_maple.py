@@ -30,6 +30,17 @@ def test_image_prompts_are_maps_of_text_prompts() -> None:
     torch.testing.assert_close(learner(seen.features, seen.images).image, expected)
 
 
+def test_every_layer_reads_its_text_prompts() -> None:
+    learner, seen = built("maple", depth=4), batch()
+    prompts = learner.prompts
+    embedded = prompts.embedded.clone()
+    embedded[:, 1:3] = learner.context
+    raw = vit().read_text(embedded, prompts.tokens, list(learner.deep))
+    torch.testing.assert_close(learner(seen.features, seen.images).text, torch.nn.functional.normalize(raw, dim=1))
+    shorter = torch.nn.functional.normalize(vit().read_text(embedded, prompts.tokens, list(learner.deep[:2])), dim=1)
+    assert not torch.allclose(learner(seen.features, seen.images).text, shorter)
+
+
 def test_later_maps_start_equal_and_part() -> None:
     learner = built("maple")
     first, second, third = learner.coupling
