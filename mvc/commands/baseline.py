@@ -1,6 +1,7 @@
 """``mvc baseline``: run, zeroshot, toy, configs. Trains the reference baseline; needs the extra ``baseline``."""
 
 import contextlib
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,12 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Train the reference baseline: prompt-tuned vision-language models with calibration losses.",
 )
+MOST_THREADS = 256
+LONGEST = 4000  # letters of a message
+REFUSED = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+    | {errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.EMFILE, errno.EFBIG}
+)
 EXTRA = ("torch", "torchvision", "open_clip", "timm", "transformers", "safetensors", "PIL")
 
 SplitsOption = Annotated[
@@ -30,7 +37,12 @@ SplitsOption = Annotated[
 ImagesOption = Annotated[Path, typer.Option("--images", metavar="DIR", help="Folder of the image files.")]
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of this run; its bundle is DIR/bundle.")]
 TaskOption = Annotated[
-    Path | None, typer.Option("--task", metavar="FILE", help="The host's task.yaml. Default: an open task is drafted.")
+    Path | None,
+    typer.Option(
+        "--task",
+        metavar="FILE",
+        help="The host's task.yaml. Default: that beside the splits, else an open task is drafted.",
+    ),
 ]
 SaltOption = Annotated[
     Path | None,
@@ -38,7 +50,7 @@ SaltOption = Annotated[
 ]
 CacheOption = Annotated[
     Path | None,
-    typer.Option("--cache", metavar="DIR", help="Image features, shared by runs. Default: DIR/views in --out."),
+    typer.Option("--cache", metavar="DIR", help="Image features, which runs can share. Default: views in --out."),
 ]
 WeightsOption = Annotated[
     str | None,
@@ -52,7 +64,8 @@ DeviceOption = Annotated[
     str, typer.Option("--device", help="auto, cpu, cuda, or several that share the seeds: cuda:0,cuda:1.")
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads of a process; bits depend on it. Default: torch's.")
+    int | None,
+    typer.Option("--threads", min=1, max=MOST_THREADS, help="Threads of a process, which bits depend on (torch's)."),
 ]
 BoardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Write TensorBoard logs too (pip install tensorboard).")
@@ -227,6 +240,7 @@ def _run(
             say=bars.say,
             tensorboard=tensorboard,
             force=force,
+            judge=judged,
         )
     bundle = ran.released.folder
     if as_json:
@@ -237,6 +251,24 @@ def _run(
         typer.echo(f"note: {note}")
     typer.echo(f"{chosen.model}: {ran.trainable:,} trained values; bundle in {bundle}")
     typer.echo(f"then: mvc submit {bundle}")
+
+
+def judged(bundle: Path) -> None:
+    """BaselineError where the referee would refuse ``bundle``, with what it would say."""
+    from protocol.findings import plain
+    from scorer.check import check
+    from submission.baseline.errors import BaselineError
+
+    verdict = check(bundle)
+    if not verdict.rejecting:
+        return
+    said = [
+        f"{result.rule} {found.where}: {found.saw}, wanted {found.wanted} ({result.mend})"
+        for result in verdict.rejecting
+        for found in result.findings[:2]
+    ]
+    problems = "; ".join(plain(problem, 500) for problem in said)
+    raise BaselineError(f"mvc submit would refuse the bundle of this run, so nothing was trained: {problems}")
 
 
 def measured(p: "NDArray[np.float64]", y: "NDArray[np.int64]") -> Mapping[str, float]:
@@ -275,10 +307,21 @@ def _need_extra() -> None:
 @contextlib.contextmanager
 def _faults() -> Iterator[None]:
     """What the user can mend is said in a line, with exit code 2."""
+    from protocol.findings import plain
     from submission.baseline.errors import BaselineError
 
     try:
         yield
     except BaselineError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {plain(error, LONGEST)}", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        place = "a file of --out, --cache or TMPDIR" if error.filename is None else plain(error.filename, 300)
+        typer.echo(
+            f"error: {place} can't be read or written ({error.strerror}); free space, or choose another folder; then "
+            "the same command goes on where it stopped",
+            err=True,
+        )
         raise typer.Exit(2) from None

@@ -20,6 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from protocol.canonical import digest_of
+from protocol.findings import counted
 from submission.baseline.backbones.base import Backbone
 from submission.baseline.backbones.views import read_image, still, view
 from submission.baseline.config import ViewsConfig
@@ -64,7 +65,7 @@ class FeatureStore:
             "backbone": backbone.name,
             "weights": weights,
             "precision": backbone.precision,
-            "device": backbone.device.type,
+            "device": hardware(backbone.device),
             "pixels": asdict(backbone.pixels),
             "batch": batch_size,
             "software": software(),
@@ -108,6 +109,17 @@ class FeatureStore:
                 self._make(part, seed, epoch)
                 done += len(part)
                 progress(done, total)
+
+    def contents(self, pictures: Sequence[Picture]) -> dict[str, str]:
+        """SHA-256 of the file of each of ``pictures``, by image id."""
+        found = self._contents.of([picture.path for picture in pictures])
+        return {picture.image_id: found[picture.path] for picture in pictures}
+
+    def decode(self, pictures: Sequence[Picture]) -> None:
+        """Decode each of ``pictures`` once; BaselineError where one can't be."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            for _ in pool.map(lambda picture: self._kept(picture, _called(picture)), pictures):
+                pass
 
     def features(self, pictures: Sequence[Picture], seed: int, epoch: int | None) -> Tensor:
         """Normalised features (N, embed_width), float32, on the CPU; made now where they are not stored."""
@@ -205,7 +217,7 @@ class FeatureStore:
 
     def _seen(self, picture: Picture, seed: int, epoch: int | None) -> Tensor:
         """One view (3, size, size)."""
-        name = f"{picture.path} (image {picture.image_id})"
+        name = _called(picture)
         image = read_image(picture.path, name) if epoch is None else self._kept(picture, name)
         try:
             if epoch is None:
@@ -254,6 +266,16 @@ class StoredViews:
     def images(self, epoch: int | None, rows: Sequence[int]) -> Tensor:
         """The views that the features are of, (len(rows), 3, size, size), float32, on the CPU."""
         return self._store.images([self._pictures[row] for row in rows], self._seed, epoch)
+
+
+def hardware(device: torch.device | str) -> str:
+    """What the bits of a sum depend on: the kind of device; of a processor also how many threads share the work."""
+    kind = torch.device(device).type
+    return counted(torch.get_num_threads(), f"{kind} thread") if kind == "cpu" else kind
+
+
+def _called(picture: Picture) -> str:
+    return f"{picture.path} (image {picture.image_id})"
 
 
 def _distinct(pictures: Iterator[Picture]) -> list[Picture]:

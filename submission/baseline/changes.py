@@ -22,14 +22,18 @@ def changed(config: RunConfig, changes: Sequence[str], weights: str | None = Non
     document = config.model_dump(mode="json")
     for change in changes:
         key, mark, text = change.partition("=")
-        if not mark:
-            raise BaselineError(f"--set {plain(change)}: wanted KEY=VALUE, such as training.epochs=20")
+        if not mark or not text.strip():
+            raise BaselineError(f"--set {plain(change)}: wanted KEY=VALUE, such as training.epochs=20 (null for none)")
         try:
-            value = load_yaml(f"value: {text}")["value"]
-        except RecordError as error:
-            raise BaselineError(f"--set {plain(change)}: {error}") from None
-        _put(document, key.strip(), value)
+            read = load_yaml(f"value: {text}")
+        except (RecordError, UnicodeError) as error:
+            raise BaselineError(f"--set {plain(change)}: {plain(error)}") from None
+        if set(read) != {"value"}:
+            raise BaselineError(f"--set {plain(change)}: wanted one value; give --set once for each")
+        _put(document, key.strip(), read["value"])
     if weights is not None:
+        if not weights.strip() or plain(weights, len(weights)) != weights:
+            raise BaselineError(f"--weights {plain(weights)!r}: wanted a path or a hub id of plain letters")
         document["backbone"]["weights"] = weights
     found, problems = parse_record(TypeAdapter(RunConfig), to_yaml(document), "--set")
     if found is None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ class Contents:
     def __init__(self, folder: Path, threads: int) -> None:
         self._path, self._threads = folder / REMEMBERED, threads
         self._known: dict[str, tuple[Mark, str]] = {}
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
             for path, (mark, digest) in json.loads(self._path.read_text(encoding="utf-8")).items():
                 self._known[str(path)] = (tuple(mark), str(digest))
 
@@ -50,6 +51,8 @@ def _mark(path: Path) -> Mark:
         seen = path.stat()
     except OSError as error:
         raise BaselineError(f"{path} can't be read ({error.strerror}); put the image there again") from None
+    if not stat.S_ISREG(seen.st_mode):
+        raise BaselineError(f"{path} is no regular file; put the image there")
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino
 
 

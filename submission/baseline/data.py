@@ -124,6 +124,8 @@ class Pool:
                 f"{said}; each file must have the name that the image had in the table of the split (with its folders "
                 f"or without, with or without its ending), or that image_id; {self.found.seen} files were looked at"
             )
+        if not self.found.seen:
+            return f"{said}; no file lies there at all (links to folders are not followed)"
         return (
             f"{said}; without the salt and namespace of the split only files named by image_id can be found: give "
             f"--salt-file FILE (of private/), with split.json beside {self.file.name}, or rename the files"
@@ -181,8 +183,8 @@ def _read_splits(path: Path) -> pl.DataFrame:
     if not path.is_file():
         raise BaselineError(f"--splits {path}: no such file; mvc split make writes one")
     try:
-        frame = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        frame = parquet(path)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         said = plain(str(error).partition("\n")[0], 120)
         raise BaselineError(f"--splits {path} can't be read as Parquet ({said}); mvc split make writes one") from None
     if any(re.fullmatch(r"label_\d+", name) for name in frame.columns):
@@ -190,6 +192,12 @@ def _read_splits(path: Path) -> pl.DataFrame:
     missing = [name for name in ("image_id", "patient_id", "split", "site", "label") if name not in frame.columns]
     if missing:
         raise BaselineError(f"{path} has no column {', '.join(missing)}; wanted the splits.parquet of mvc split make")
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested() or kind == pl.Binary]
+    if nested:
+        raise BaselineError(
+            f"{path}: column {plain(nested[0], 60)} holds {frame.schema[nested[0]]}; wanted the splits.parquet of mvc "
+            "split make"
+        )
     label = frame["label"].cast(pl.Int64, strict=False)
     if label.null_count() > frame["label"].null_count() or frame["label"].dtype.is_float():
         raise BaselineError(
@@ -210,6 +218,16 @@ def _read_splits(path: Path) -> pl.DataFrame:
             f"{path}: {twice.n_unique()} images are listed twice, such as {plain(twice[0], 80)}; keep one row an image"
         )
     return frame.sort("image_id")
+
+
+def parquet(path: Path) -> pl.DataFrame:
+    """The table in ``path``, whose name may hold any letters; OSError, ValueError or PolarsError where it is none."""
+    try:
+        return pl.read_parquet(path, glob=False, hive_partitioning=False)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # what polars makes of some damaged files is no Exception
+            raise
+        raise ValueError("damaged") from None
 
 
 def _same_order(names: Sequence[str], task: Task, where: str) -> None:

@@ -11,7 +11,7 @@ from splits.errors import SplitError
 from splits.few_shot import VAL_SHOTS, few_shot
 from splits.writing import SHOTS_FILE
 from submission.baseline.config import RunConfig
-from submission.baseline.data import Pool
+from submission.baseline.data import Pool, parquet
 from submission.baseline.errors import BaselineError
 
 COLUMNS = ("image_id", "seed", "split", "label")
@@ -109,11 +109,11 @@ def _kept(pool: Pool, labelled: pl.DataFrame, shots: int, seeds: Sequence[int]) 
 
 def _read(path: Path) -> pl.DataFrame:
     try:
-        found = pl.read_parquet(path)
+        found = parquet(path)
         return found.select(
             pl.col("image_id", "split").cast(pl.String), pl.col("seed", "label").cast(pl.Int64)
         ).unique()
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         said = plain(str(error).partition("\n")[0], 120)
         raise BaselineError(
             f"{path} can't be read ({said}); take the one that mvc split make wrote, or remove it"

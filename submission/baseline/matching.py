@@ -145,9 +145,9 @@ def _listed(private: Path, salt: bytes, namespace: str) -> dict[str, str]:
     """Names by image id, from the private list that ``mvc split make`` wrote beside the salt, if there is one."""
     try:
         if (private / IMAGES_FILE).is_file():
-            names = pl.read_csv(private / IMAGES_FILE, columns=["image"], infer_schema_length=0)["image"]
+            names = pl.read_csv(private / IMAGES_FILE, glob=False, columns=["image"], infer_schema_length=0)["image"]
         elif (private / PARQUET_LIST).is_file():
-            names = pl.read_parquet(private / PARQUET_LIST, columns=["image"])["image"]
+            names = pl.read_parquet(private / PARQUET_LIST, columns=["image"], glob=False)["image"]
         else:
             return {}
     except (OSError, pl.exceptions.PolarsError):

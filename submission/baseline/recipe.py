@@ -38,6 +38,7 @@ def recipe(config: RunConfig, told: Told) -> dict[str, Any]:
     """The fields of ``protocol.submission.Recipe``, without ``configs``."""
     trained = config.learner.name != "zeroshot"
     training = config.training
+    warm = training.warmup_epochs >= training.epochs
     learner = told.learner
     if trained:
         learner += f"; {told.trainable:,} trainable values, both towers frozen"
@@ -49,7 +50,7 @@ def recipe(config: RunConfig, told: Told) -> dict[str, Any]:
         "preprocessing": _preprocessing(told.pixels, config),
         "augmentation": _augmentation(config.views) if trained else "none",
         "optimiser": _optimiser(training, told.loss, told.shots) if trained else UNTRAINED,
-        "learning_rate": training.learning_rate if trained else UNTRAINED,
+        "learning_rate": (training.warmup_rate if warm else training.learning_rate) if trained else UNTRAINED,
         "weight_decay": training.weight_decay if trained else UNTRAINED,
         "batch_size": training.batch_size if trained else UNTRAINED,
         "epochs": training.epochs if trained else UNTRAINED,
@@ -117,6 +118,10 @@ def _optimiser(training: TrainingConfig, loss: str, shots: str) -> str:
     else:
         name = f"SGD, momentum {training.momentum:g}"
     warm = training.warmup_epochs
-    start = f"{warm} warm-up epoch{'' if warm == 1 else 's'} at {training.warmup_rate:g}, then " if warm else ""
+    if warm >= training.epochs:
+        schedule = f"constant rate {training.warmup_rate:g}: every epoch is a warm-up epoch"
+    else:
+        first = f"{warm} warm-up epoch{'' if warm == 1 else 's'} at {training.warmup_rate:g}, then " if warm else ""
+        schedule = f"{first}cosine schedule stepped once an epoch"
     last = "; a last smaller batch is left out" if training.drop_last else ""
-    return f"{name}; {start}cosine schedule stepped once an epoch{last}; loss: {loss}; training images: {shots}"
+    return f"{name}; {schedule}{last}; loss: {loss}; training images: {shots}"

@@ -21,6 +21,7 @@ from submission import recalibration
 from submission.baseline.config import RunConfig
 from submission.baseline.data import Pool
 from submission.baseline.errors import BaselineError
+from submission.baseline.public import without_paths
 from submission.baseline.recipe import Told
 from submission.baseline.record import PREDICTIONS_FILE, record_of
 from submission.bundle import CALIBRATORS_FILE, RECORD_FILE, TASK_FILE
@@ -31,7 +32,8 @@ from submission.recalibration.smooth import two_class_inputs
 from submission.skeleton import declare_folder, placeholders
 from submission.writing import STEPS, record_from, to_yaml
 
-NAME = re.compile(r"[^A-Za-z0-9._/-]+")
+ODD = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file of a bundle
+LONGEST = 150
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ def write_release(
         raise BaselineError(f"{folder} exists and is not an empty folder; name a new one")
     _check(config, pool, runs)
     predictions, fitted = _predictions(config, pool, runs)
-    kept = {NAME.sub("-", name): data for name, data in files.items()}
-    whole = to_yaml(config.model_dump(mode="json"))
-    kept[NAME.sub("-", f"configs/{config.model}-in-full.yaml")] = whole
+    kept = {_named(name): data for name, data in files.items()}
+    whole = to_yaml(without_paths(config).model_dump(mode="json"))
+    kept[_named(f"configs/{config.model}-in-full.yaml")] = whole
     record = record_of(config, told, pool, {name: sha256_hex(data) for name, data in kept.items()})
     try:
         record_from(record)
@@ -88,6 +90,12 @@ def write_release(
         notes = tuple(_notes(stage, record))
         os.replace(stage, folder)
     return Released(folder, notes)
+
+
+def _named(name: str) -> str:
+    """``name`` (folder/file) as a bundle may hold it: other letters are dashes, a long one keeps its end."""
+    folder, _, file = name.rpartition("/")
+    return f"{folder}/{ODD.sub('-', file)[-LONGEST:].lstrip('.-') or 'file'}"
 
 
 def _check(config: RunConfig, pool: Pool, runs: Sequence[Predicted]) -> None:
@@ -120,7 +128,10 @@ def _predictions(
                 )
                 q = recalibration.apply(maps, p[~calib], kind=kind, logits=z[~calib])
             except ValueError as error:
-                raise BaselineError(f"calibrator {name} of seed {run.seed} can't be fitted: {error}") from None
+                raise BaselineError(
+                    f"calibrator {name} of seed {run.seed} can't be fitted: {error}; take it out of calibrators: with "
+                    "others the same command needs no new training"
+                ) from None
             fitted += maps
             frames.append(_table(tested, config.model, run.seed, name, q, _logits(q, kind), kind))
     return pl.concat(frames), fitted

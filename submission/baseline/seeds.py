@@ -4,8 +4,11 @@ import contextlib
 import multiprocessing
 import os
 import queue
+import re
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
+from protocol.findings import plain
 from submission.baseline import backbones, learners
 from submission.baseline.backbones.base import Backbone
 from submission.baseline.cache import FeatureStore
@@ -27,8 +31,10 @@ from submission.baseline.losses import Criterion
 from submission.baseline.training import Measure, Part, Views, logits, train
 from submission.files import replacing
 
+NAMES = "write classes into the configuration, as prompts should say them"
 PREDICTIONS, PROMPTS = "predictions.safetensors", "prompts.safetensors"
 PARENT_LOOKS = 0.2  # seconds
+WORKER_LOOKS = 1.0  # seconds between two looks whether the parent is still there
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,9 @@ def settle(threads: int | None) -> None:
 def texts_of(config: RunConfig, pool: Pool) -> ClassTexts:
     """The class names as prompts say them, and the teacher's texts; BaselineError where they are not as many."""
     names = config.classes or pool.task.classes
+    wanted = len(pool.task.classes)
+    if config.descriptions and len(config.descriptions) != wanted:
+        raise BaselineError(f"descriptions has {len(config.descriptions)} lists and the task {wanted} classes")
     if len(names) != len(pool.task.classes):
         raise BaselineError(
             f"classes has {len(names)} names and the task {len(pool.task.classes)} classes"
@@ -82,9 +91,38 @@ def texts_of(config: RunConfig, pool: Pool) -> ClassTexts:
     return ClassTexts(tuple(names), config.templates, config.descriptions)
 
 
-def store_of(job: Job, backbone: Backbone, weights: str) -> FeatureStore:
+def told_apart(texts: ClassTexts, backbone: Backbone) -> None:
+    """BaselineError where the text tower can't read a class name, or reads two as one."""
+    seen: dict[tuple[int, ...], str] = {}
+    for name in texts.names:
+        tokens = backbone.tokenize([name.replace("_", " ").strip()])
+        ids = tuple(tokens.ids[0][tokens.mask[0]].tolist())
+        if len(ids) <= 2:  # the two marks
+            raise BaselineError(f"class {plain(name, 60)!r} holds no word that {backbone.name} can read; {NAMES}")
+        if ids in seen:
+            both = f"{plain(seen[ids], 60)!r} and {plain(name, 60)!r}"
+            raise BaselineError(f"classes {both} are the same text to {backbone.name}; {NAMES}")
+        seen[ids] = name
+
+
+def store_of(config: RunConfig, cache: Path, loaded: backbones.Loaded) -> FeatureStore:
     """The features on disk that this run shares with others."""
-    return FeatureStore(job.cache, backbone, weights, job.config.views)
+    return FeatureStore(cache, loaded.backbone, loaded.weights.sha256, config.views)
+
+
+@contextlib.contextmanager
+def enough_memory() -> Iterator[None]:
+    """BaselineError with the mend where the memory of the machine or the device does not do."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        said = str(error).partition("\n")[0]
+        if isinstance(error, RuntimeError) and not re.search(r"out of memory|can't allocate memory", said):
+            raise
+        raise BaselineError(
+            f"out of memory ({plain(said or 'MemoryError', 160)}); lower training.batch_size, take a learner without "
+            "prompts in the image tower (coop, kgcoop, prograd), or a larger machine; the same command goes on"
+        ) from None
 
 
 def learner_of(job: Job, backbone: Backbone) -> Learner:
@@ -100,9 +138,11 @@ def run_seed(job: Job, device: str, report: Report, loaded: backbones.Loaded | N
         report(Event(job.seed, "predictions", 1, 1))
         return found
     settle(job.threads)
+    for left in job.folder.glob(".*"):
+        left.unlink(missing_ok=True)  # of a run that was killed while it wrote
     if loaded is None:
         loaded = backbones.load(job.config.backbone, device=device, precision=job.config.precision)
-    store = store_of(job, loaded.backbone, loaded.weights.sha256)
+    store = store_of(job.config, job.cache, loaded)
     learner = learner_of(job, loaded.backbone)
     if job.config.learner.name != "zeroshot":
         _train(job, learner, store, report)
@@ -140,6 +180,7 @@ def _train(job: Job, learner: Learner, store: FeatureStore, report: Report) -> N
             val=_part(job, job.val, store) if job.val else None,
             measure=job.measure,
             watch=watch,
+            run=job.identity,
         )
 
 
@@ -165,17 +206,17 @@ def finished(job: Job) -> NDArray[np.float64] | None:
     path = job.folder / PREDICTIONS
     try:
         with safetensors.safe_open(path, framework="np") as opened:
-            if opened.metadata().get("run") != job.identity:
+            if (opened.metadata() or {}).get("run") != job.identity:
                 return None
             found: NDArray[np.float64] = opened.get_tensor("logits")
             return found
     except (OSError, safetensors.SafetensorError):
-        return None
+        return None  # absent or damaged: made again
 
 
 def _write(job: Job, learner: Learner, found: NDArray[np.float64]) -> None:
     job.folder.mkdir(parents=True, exist_ok=True)
-    said = {"run": job.identity, "seed": str(job.seed)}
+    said = {"run": job.identity}  # one key: the order of several in a file is random
     kept = {name: value.contiguous().cpu() for name, value in learner.kept().items()}
     for name, tensors in ((PROMPTS, kept), (PREDICTIONS, {"logits": torch.from_numpy(found)})):
         with replacing(job.folder / name) as sink:
@@ -198,18 +239,31 @@ def run_seeds(
         context.Process(target=_work, args=(waiting, said, device, os.getpid()), daemon=True)
         for device in devices[: len(jobs)]
     ]
-    for worker in workers:
-        worker.start()
+    started = []
     try:
+        with _without_ctrl_c():
+            for worker in workers:
+                worker.start()
+                started.append(worker)
         _listen(workers, said, report)
     finally:
-        for worker in workers:
+        for worker in started:
             worker.terminate()
-        for worker in workers:
+        for worker in started:
             worker.join()
     found = [finished(job) for job in jobs]
     assert all(one is not None for one in found)
     return [one for one in found if one is not None]
+
+
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Processes that start here are deaf to Ctrl-C, which a terminal sends to all: this one ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _listen(workers: Sequence[Any], said: Any, report: Report) -> None:
@@ -239,17 +293,17 @@ def _listen(workers: Sequence[Any], said: Any, report: Report) -> None:
 def _work(waiting: Any, said: Any, device: str, parent: int) -> None:
     """A worker: takes jobs until there are none, and leaves when nobody listens any more."""
 
-    def report(event: Event) -> None:
-        if os.getppid() != parent:
-            os._exit(1)
-        said.put(event)
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(WORKER_LOOKS)
+        os._exit(1)
 
+    threading.Thread(target=look, daemon=True).start()
     try:
         while (job := waiting.get()) is not None:
-            run_seed(job, device, report)
-    except KeyboardInterrupt:
-        os._exit(130)
-    except BaselineError as error:
+            with enough_memory():
+                run_seed(job, device, said.put)
+    except (BaselineError, OSError) as error:
         said.put(error)
     except Exception as error:
         said.put(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -66,17 +66,19 @@ def train(
     measure: Measure | None = None,
     watch: Watch = lambda done, total, values: None,
     pause: float = PAUSE,
+    run: str = "",
 ) -> list[dict[str, float]]:
     """Train ``learner`` in place; one line of the log an epoch, which also stands in ``folder``.
 
     Goes on from the checkpoint in ``folder`` where there is one: the result is bit for bit that of a run that was never
-    stopped. ``val`` is measured after each epoch by ``measure`` (probabilities (N, K), labels) and chooses nothing.
+    stopped. A checkpoint of another ``run`` counts for nothing. ``val`` is measured after each epoch by ``measure``
+    (probabilities (N, K), labels) and chooses nothing.
 
     Raises :class:`BaselineError` for a loss that is no number, and for a checkpoint that can't be read.
     """
     parameters = dict(learner.named_parameters())
     optimiser = _optimiser(config, list(parameters.values()))
-    done, log = _resume(folder / CHECKPOINT, learner, optimiser)
+    done, log = _resume(folder / CHECKPOINT, learner, optimiser, run)
     written = 0.0
     for epoch in range(done, config.epochs):
         line = {"epoch": float(epoch), **_epoch(learner, criterion, optimiser, config, part, seed, epoch)}
@@ -86,9 +88,11 @@ def train(
             line |= {f"val_{name}": value for name, value in measure(p, val.labels).items()}
         log.append(line)
         if epoch + 1 == config.epochs or time.monotonic() - written >= pause:
-            _keep(folder, learner, optimiser, epoch + 1, log)
+            _keep(folder, learner, optimiser, epoch + 1, log, run)
             written = time.monotonic()
         watch(epoch + 1, config.epochs, line)
+    if not (folder / LOG).exists() or (folder / LOG).read_bytes() != _lines(log):
+        _write_log(folder, log)  # killed between the checkpoint and the log
     learner.finish()
     return log
 
@@ -171,7 +175,12 @@ def probabilities(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _keep(
-    folder: Path, learner: Learner, optimiser: torch.optim.Optimizer, done: int, log: Sequence[Mapping[str, float]]
+    folder: Path,
+    learner: Learner,
+    optimiser: torch.optim.Optimizer,
+    done: int,
+    log: Sequence[Mapping[str, float]],
+    run: str,
 ) -> None:
     """Write the checkpoint, then the log: the checkpoint holds both."""
     tensors = {f"learner.{name}": value.contiguous().cpu() for name, value in learner.kept().items()}
@@ -179,22 +188,34 @@ def _keep(
         for name, value in state.items():
             if isinstance(value, Tensor):
                 tensors[f"optimiser.{index}.{name}"] = value.contiguous().cpu()
-    lines = [json.dumps(line) for line in log]
-    data = safetensors.torch.save(tensors, metadata={"epochs": str(done), "log": "\n".join(lines)})
+    said = json.dumps({"run": run, "epochs": done, "log": list(log)})
+    data = safetensors.torch.save(tensors, metadata={"said": said})
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CHECKPOINT) as sink:
         sink.write(data)
+    _write_log(folder, log)
+
+
+def _write_log(folder: Path, log: Sequence[Mapping[str, float]]) -> None:
     with replacing(folder / LOG) as sink:
-        sink.write(("\n".join(lines) + "\n").encode())
+        sink.write(_lines(log))
 
 
-def _resume(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> tuple[int, list[dict[str, float]]]:
+def _lines(log: Sequence[Mapping[str, float]]) -> bytes:
+    return "".join(f"{json.dumps(line)}\n" for line in log).encode()
+
+
+def _resume(
+    path: Path, learner: Learner, optimiser: torch.optim.Optimizer, run: str
+) -> tuple[int, list[dict[str, float]]]:
     """Epochs done and their log; the learner and optimiser as they were then."""
     if not path.exists():
         return 0, []
     try:
         with safetensors.safe_open(path, framework="pt") as opened:
-            said = opened.metadata()
+            said = json.loads(opened.metadata()["said"])
+            if said["run"] != run:
+                return 0, []
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         learner.restore({name[8:]: value for name, value in tensors.items() if name.startswith("learner.")})
         state: dict[int, dict[str, Any]] = {}
@@ -203,9 +224,8 @@ def _resume(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> t
                 _, index, key = name.split(".", 2)
                 state.setdefault(int(index), {})[key] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-        log = [json.loads(line) for line in said["log"].splitlines()]
-        return int(said["epochs"]), log
-    except (OSError, KeyError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
+        return int(said["epochs"]), list(said["log"])
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
         raise BaselineError(
             f"{path} is no checkpoint of this run ({type(error).__name__}); remove it to train this seed anew"
         ) from None

@@ -1,10 +1,12 @@
 """``mvc baseline``: what it prints, writes and refuses."""
 
+import errno
 import json
 import re
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 pytest.importorskip("torch", reason="mvc baseline needs the extra baseline")
@@ -13,6 +15,7 @@ from mvc.cli import app
 from mvc.commands import baseline
 from mvc.commands.baseline_show import Bars, shown
 from scorer.check import check
+from submission.baseline.errors import BaselineError
 from submission.baseline.seeds import Event
 from submission.writing import to_yaml
 from tests.submission.baseline.world import World, config, make_world
@@ -159,3 +162,45 @@ def test_without_a_terminal_there_is_a_line_from_time_to_time(seconds: list[floa
 
 def test_what_is_live() -> None:
     assert shown({"epoch": 1.0, "loss": 0.5, "rate": 0.1, "val_nll": 0.7}) == "loss 0.500  val nll 0.700"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("about.licence=", "--set about.licence=: wanted KEY=VALUE"),
+        ("training.epochs=1\nseeds: [1]", "wanted one value; give --set once for each"),
+        ("training.epochs=\ud800", "--set training.epochs="),
+        ("about.licence=''", "mvc submit would refuse the bundle of this run, so nothing was trained: MVC701 "),
+    ],
+)
+def test_what_would_be_refused_in_the_end_is_said_first(world: World, tmp_path: Path, change: str, said: str) -> None:
+    done = mvc("run", "--config", written(tmp_path, world, "coop"), *inputs(world, tmp_path / "out"), "--set", change)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert "training:" not in done.stderr
+    assert not (tmp_path / "out" / "bundle").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--cache"])
+def test_what_can_not_be_written_is_said_in_a_line(world: World, tmp_path: Path, option: str) -> None:
+    path = written(tmp_path, world, "coop")
+    done = mvc("run", "--config", path, *inputs(world, tmp_path / "out"), option, path / "below")
+    assert done.exit_code == 2, done.output
+    assert "error: " in done.stderr
+    assert "Not a directory" in done.stderr
+
+
+def test_a_full_disk_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as end, baseline._faults():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert end.value.exit_code == 2
+    said = "error: a file of --out, --cache or TMPDIR can't be read or written (No space left on device); free space"
+    assert capsys.readouterr().err.startswith(said)
+    with pytest.raises(OSError, match="our own"), baseline._faults():
+        raise OSError(errno.EINVAL, "our own")
+
+
+def test_letters_that_steer_a_terminal_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), baseline._faults():
+        raise BaselineError("\x1b[31m.png")
+    assert capsys.readouterr().err == "error: \\x1b[31m.png\n"

@@ -1,5 +1,6 @@
 """Stored features: those of the very views, shared, resumed, and never used when damaged."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from submission.baseline.backbones.base import Backbone
 from submission.baseline.backbones.views import read_image
 from submission.baseline.cache import FeatureStore
 from submission.baseline.config import ViewsConfig
+from submission.baseline.contents import Contents
 from submission.baseline.data import Picture
 from submission.baseline.errors import BaselineError
 from tests.submission.baseline.hospital import picture
@@ -261,3 +263,9 @@ def test_decoded_images_are_kept_within_the_memory_given(
     store_in(tmp_path / "still", backbone).fill(pictures, 1, 0, still=True)
     assert len(read) == COUNT
     assert files(tmp_path / "much") == files(tmp_path / "none")
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.png")
+    with pytest.raises(BaselineError, match=r"x\.png is no regular file; put the image there"):
+        Contents(tmp_path / "cache", 1).of([tmp_path / "x.png"])

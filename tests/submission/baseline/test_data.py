@@ -249,3 +249,41 @@ def test_the_images_are_a_folder(made: Hospital, tmp_path: Path) -> None:
     pool = read_pool(made.splits, tmp_path)
     with pytest.raises(BaselineError, match="120 of 120 images have no file there"):
         pool.pictures(pool.splits["image_id"])
+
+
+def test_a_folder_of_any_name_is_read(tmp_path: Path) -> None:
+    made = hospital(tmp_path / "a[1]*?{x}")
+    pool = read_pool(made.splits, made.images)
+    assert len(pool.pictures(pool.evaluated["image_id"])) == pool.evaluated.height
+
+
+@pytest.mark.parametrize("column", ["label", "site", "sex"])
+def test_lists_in_a_table_are_refused(tmp_path: Path, column: str) -> None:
+    made = hospital(tmp_path)
+    frame = pl.read_parquet(made.splits)
+    frame.with_columns(pl.concat_list(column).alias(column)).write_parquet(made.splits)
+    with pytest.raises(BaselineError, match=f"column {column} holds List"):
+        read_pool(made.splits, made.images)
+
+
+def test_what_polars_panics_at_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        """As the one of polars, which can't be imported."""
+
+    def panic(*given: object, **more: object) -> None:
+        raise PanicException
+
+    made = hospital(tmp_path)
+    monkeypatch.setattr("submission.baseline.data.pl.read_parquet", panic)
+    with pytest.raises(BaselineError, match=r"can't be read as Parquet \(damaged\)"):
+        read_pool(made.splits, made.images)
+
+
+def test_a_folder_without_files_says_so(tmp_path: Path) -> None:
+    made = hospital(tmp_path / "hospital")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "linked").symlink_to(made.images)
+    shutil.copy(made.splits, tmp_path / "splits.parquet")
+    pool = read_pool(tmp_path / "splits.parquet", tmp_path / "images", classes=("healthy", "sick"))
+    with pytest.raises(BaselineError, match=r"no file lies there at all \(links to folders are not followed\)"):
+        pool.pictures(pool.evaluated["image_id"])

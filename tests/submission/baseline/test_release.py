@@ -21,7 +21,7 @@ from submission.baseline.configs import read_config
 from submission.baseline.data import Pool, read_pool
 from submission.baseline.errors import BaselineError
 from submission.baseline.recipe import Told
-from submission.baseline.release import Predicted, Released, write_release
+from submission.baseline.release import Predicted, Released, _named, write_release
 from submission.example import example
 from submission.writing import to_yaml
 from tests.referee import decoding_here, quick_check
@@ -310,3 +310,17 @@ def test_nothing_is_left_of_a_bundle_that_could_not_be_written(two: Hospital, tm
     assert [path.name for path in tmp_path.rglob("*")] == ["b", "mine"]
     (tmp_path / "b" / "mine").unlink()
     accepted(released(tmp_path / "b", pool).folder)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("configs/größe ☃.yaml", "configs/gr-e-.yaml"),
+        ("configs/.hidden.yaml", "configs/hidden.yaml"),
+        ("configs/..yaml", "configs/yaml"),
+        ("configs/...", "configs/file"),
+        (f"configs/{'x' * 250}.yaml", f"configs/{'x' * 145}.yaml"),
+    ],
+)
+def test_any_name_of_a_configuration_has_a_place_in_the_bundle(given: str, kept: str) -> None:
+    assert _named(given) == kept

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pickle
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.torch
+import torch
 import yaml
 
 from protocol import EDITION
@@ -23,7 +27,7 @@ from submission.baseline.data import read_pool
 from submission.baseline.draws import draw
 from submission.baseline.errors import BaselineError
 from submission.baseline.running import Inputs, Ran, devices_of, run
-from submission.baseline.seeds import Event, Job, _work
+from submission.baseline.seeds import Event, Job, _without_ctrl_c, _work, enough_memory
 from submission.baseline.toy import clip
 from submission.writing import to_yaml
 from tests.submission.baseline.world import CLASSES, LEARNERS, World, config, make_world
@@ -161,7 +165,7 @@ def test_other_words_about_a_run_need_no_training(world: World, tmp_path: Path) 
 
 def test_foreign_files_in_the_folder_are_left_alone(world: World, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(BaselineError, match="holds files of something else; name a new folder"):
+    with pytest.raises(BaselineError, match=r"something else, such as thesis\.tex; name a new folder"):
         ran(world, tmp_path, config(world, "coop"))
     assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["thesis.tex"]
 
@@ -247,3 +251,185 @@ def test_devices_are_checked() -> None:
 
 def test_the_weights_of_the_world_are_those_on_disk(world: World) -> None:
     assert clip.read_config(world.weights).parameters > 0
+
+
+@pytest.fixture(scope="module")
+def done(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Path]:
+    """A world of its own with a finished run, to be copied."""
+    folder = tmp_path_factory.mktemp("done")
+    own = make_world(folder / "world")
+    (folder / "coop.yaml").write_bytes(to_yaml(config(own, "coop").model_dump(mode="json")))
+    given = ("coop.yaml", (folder / "coop.yaml").read_bytes())
+    run(config(own, "coop"), Inputs(own.splits, own.images, folder / "out", config_file=given), threads=1)
+    return own, folder / "out"
+
+
+def test_nothing_published_tells_of_the_disk(done: tuple[World, Path]) -> None:
+    own, out = done
+    for path in (out / "bundle").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert str(own.weights.parent).encode() not in data, path
+            assert b"/tmp" not in data, path
+    for name in ("coop.yaml", "coop-in-full.yaml"):
+        said = yaml.safe_load((out / "bundle" / "configs" / name).read_text())
+        assert said["backbone"]["weights"] == "clip"
+
+
+def test_labels_of_test_change_no_prediction(done: tuple[World, Path], tmp_path: Path) -> None:
+    own, out = done
+    frame = pl.read_parquet(own.splits)
+    other = pl.when(pl.col("split") == "test").then((pl.col("label") + 1) % 3).otherwise(pl.col("label"))
+    frame.with_columns(label=other).write_parquet(tmp_path / "splits.parquet")
+    run(config(own, "coop"), Inputs(tmp_path / "splits.parquet", own.images, tmp_path / "out"), threads=1)
+    assert numbers(tmp_path / "out").keys() == numbers(out).keys()
+    for name in ("bundle/predictions.parquet", "bundle/calibrators.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_other_images_threads_or_a_moved_model_are_told_apart(done: tuple[World, Path], tmp_path: Path) -> None:
+    own, out = done
+    shutil.copytree(own.splits.parent, tmp_path / "world")
+    shutil.copytree(out, tmp_path / "out")
+    moved = World(tmp_path / "world" / "splits.parquet", tmp_path / "world" / "images", tmp_path / "world" / "clip")
+    inputs = Inputs(moved.splits, moved.images, tmp_path / "out")
+    run(
+        config(moved, "coop"),
+        inputs,
+        threads=1,
+        report=lambda event: pytest.fail("trained") if event.total > 30 else None,
+    )
+    threads = torch.get_num_threads()
+    try:
+        with pytest.raises(BaselineError, match=r"other inputs \(processor\).*it ran on 1 cpu thread, this one on 2"):
+            run(config(moved, "coop"), inputs, threads=2)
+    finally:
+        torch.set_num_threads(threads)
+    shutil.copy(*sorted(moved.images.iterdir())[:2])
+    with pytest.raises(BaselineError, match=r"other inputs \(images\)"):
+        run(config(moved, "coop"), inputs, threads=1)
+
+
+def test_an_image_to_train_on_that_is_damaged_is_said_first(world: World, tmp_path: Path) -> None:
+    own = make_world(tmp_path / "world")
+    train = pl.read_parquet(own.splits).filter(pl.col("split") == "train")["image_id"]
+    for name in train:
+        path = own.images / f"{name}.png"
+        path.write_bytes(path.read_bytes()[:100])
+    events: list[Event] = []
+    with pytest.raises(BaselineError, match="can't be decoded as an image"):
+        ran(own, tmp_path / "out", config(own, "coop"), report=events.append)
+    assert {event.stage for event in events} == {"images"}
+    for name in train:
+        shutil.copy(world.images / f"{name}.png", own.images)
+    ran(own, tmp_path / "out", config(own, "coop"))  # nothing was trained, so mended images are no other run
+
+
+def test_what_would_be_refused_is_said_before_training(world: World, tmp_path: Path) -> None:
+    def refuse(bundle: Path) -> None:
+        assert check(bundle).accepted
+        raise BaselineError("refused")
+
+    with pytest.raises(BaselineError, match="refused"):
+        ran(world, tmp_path, config(world, "coop"), judge=refuse, report=lambda event: pytest.fail("too late"))
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "run.json", "views"}
+
+
+def test_a_warm_up_without_end_is_told(world: World, tmp_path: Path) -> None:
+    chosen = config(world, "coop", training={"epochs": 1, "batch_size": 4}, seeds=(1,))
+    done = ran(world, tmp_path, chosen)
+    assert "all 1 epochs are warm-up: the rate is training.warmup_rate (1e-05)" in "".join(done.notes)
+    recipe = yaml.safe_load((tmp_path / "bundle" / "submission.yaml").read_text())["recipe"]
+    assert recipe["learning_rate"] == 1e-5
+    assert "cosine" not in recipe["optimiser"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (("_", "mild", "severe"), "class '_' holds no word that toy can read; write classes into the configuration"),
+        (("mild grade", "mild_grade", "c"), "classes 'mild grade' and 'mild_grade' are the same text to toy"),
+        (("&amp;", "&amp;amp;", "c"), "are the same text to toy"),
+    ],
+)
+def test_classes_that_prompts_can_not_tell_apart(
+    world: World, tmp_path: Path, classes: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(BaselineError, match=said):
+        ran(world, tmp_path, config(world, "coop", classes=classes))
+
+
+def test_cache_and_out_are_two_folders(world: World, tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match="--cache and --out are both"):
+        run(config(world, "coop"), Inputs(world.splits, world.images, tmp_path, cache=tmp_path), threads=1)
+
+
+def test_weights_in_a_home_that_there_is_not(world: World, tmp_path: Path) -> None:
+    chosen = config(world, "coop", backbone={"name": "toy", "weights": "~nobody-of-this-name/clip"})
+    with pytest.raises(BaselineError, match=r"home directory.*give a whole path"):
+        ran(world, tmp_path, chosen)
+
+
+def test_workers_are_deaf_to_ctrl_c_from_the_start() -> None:
+    program = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    with _without_ctrl_c():
+        inside = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert inside.stdout.strip() == "True"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_full_disk_in_a_worker_is_told_as_such(world: World, tmp_path: Path) -> None:
+    pool = read_pool(world.splits, world.images, classes=CLASSES)
+    chosen = config(world, "coop")
+    (tmp_path / "1").touch()  # where the folder of the seed should be
+    job = Job(chosen, pool, draw(pool, chosen).train[1], (), 1, tmp_path / "1", tmp_path / "views", "", None, False, 1)
+    waiting: queue.Queue[Job | None] = queue.Queue()
+    said: queue.Queue[object] = queue.Queue()
+    waiting.put(job)
+    _work(waiting, said, "cpu", os.getppid())
+    told = [said.get() for _ in range(said.qsize())]
+    assert isinstance(told[-1], OSError)
+    assert pickle.loads(pickle.dumps(told[-1])).errno == told[-1].errno
+
+
+def test_too_little_memory_is_the_users_to_mend() -> None:
+    for error in (
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+        torch.OutOfMemoryError("x"),
+    ):
+        with pytest.raises(BaselineError, match=r"out of memory .*; lower training\.batch_size"), enough_memory():
+            raise error
+    with pytest.raises(RuntimeError, match="another"), enough_memory():
+        raise RuntimeError("another")
+
+
+def test_damaged_predictions_are_made_again(done: tuple[World, Path], tmp_path: Path) -> None:
+    own, out = done
+    shutil.copytree(out, tmp_path / "out")
+    bare = safetensors.torch.save({"logits": torch.zeros(3)})
+    for seed, data in ((1, bare), (2, b"")):
+        (tmp_path / "out" / "seeds" / str(seed) / "predictions.safetensors").write_bytes(data)
+    run(config(own, "coop"), Inputs(own.splits, own.images, tmp_path / "out"), threads=1)
+    assert numbers(tmp_path / "out") == numbers(out)
+
+
+def test_images_that_change_under_a_run_spoil_it(tmp_path: Path) -> None:
+    own = make_world(tmp_path / "world")
+    evaluated = pl.read_parquet(own.splits).filter(pl.col("split") == "test")["image_id"].sort()
+    path, other = (own.images / f"{name}.png" for name in evaluated[:2])
+    before = path.read_bytes()
+    chosen = config(own, "coop", seeds=(1,))
+
+    def change(event: Event) -> None:
+        if event.stage == "training":
+            path.write_bytes(other.read_bytes())
+
+    with pytest.raises(BaselineError, match="changed while the run was at work"):
+        ran(own, tmp_path / "out", chosen, report=change)
+    path.write_bytes(before)
+    with pytest.raises(BaselineError, match=r"other inputs \(images\)"):
+        ran(own, tmp_path / "out", chosen)
+    ran(own, tmp_path / "out", chosen, force=True)
+    ran(own, tmp_path / "whole", chosen)
+    assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")

@@ -1,11 +1,13 @@
 """The loop: order of images, checkpoints, resume, what a run must refuse."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -141,7 +143,10 @@ def test_a_loss_that_is_no_number_is_said(tmp_path: Path) -> None:
         trained(tmp_path, learner, learning_rate=1e38)
 
 
-@pytest.mark.parametrize("damage", [b"", b"no checkpoint", None])
+BARE = safetensors.torch.save({"x": torch.zeros(1)})  # without a word of whose it is
+
+
+@pytest.mark.parametrize("damage", [b"", b"no checkpoint", BARE, None])
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, damage: bytes | None) -> None:
     backbone = tiny_vit()
     if damage is None:
@@ -166,3 +171,36 @@ def test_logits_do_not_depend_on_how_many_go_at_once(monkeypatch: pytest.MonkeyP
 def test_probabilities_are_a_softmax_that_does_not_overflow() -> None:
     p = probabilities(np.array([[0.0, np.log(3.0)], [1e4, -1e4]]))
     assert np.allclose(p, [[0.25, 0.75], [1.0, 0.0]], atol=0, rtol=1e-12)
+
+
+def test_a_log_that_a_kill_cut_off_is_written_again(tmp_path: Path) -> None:
+    backbone = tiny_vit()
+    log, _ = trained(tmp_path, made(backbone, "coop"))
+    whole = (tmp_path / LOG).read_bytes()
+    for left in (None, whole.splitlines(keepends=True)[0]):
+        (tmp_path / LOG).unlink()
+        if left is not None:
+            (tmp_path / LOG).write_bytes(left)
+        assert trained(tmp_path, made(backbone, "coop"))[0] == log
+        assert (tmp_path / LOG).read_bytes() == whole
+
+
+def test_a_checkpoint_of_another_run_counts_for_nothing(tmp_path: Path) -> None:
+    backbone = tiny_vit()
+    config = TrainingConfig(epochs=2, batch_size=4)
+    settings: dict[str, Any] = {"seed": 1, "folder": tmp_path, "pause": 0.0}
+    epochs: list[int] = []
+    for run, wanted in (("a", [1, 2]), ("a", []), ("b", [1, 2])):
+        train(
+            made(backbone, "coop"), Criterion(LossConfig(), 3), config, part(backbone), run=run,
+            watch=lambda done, total, values: epochs.append(done), **settings,
+        )  # fmt: skip
+        assert epochs == wanted
+        epochs.clear()
+
+
+def test_the_head_of_a_checkpoint_has_one_key(tmp_path: Path) -> None:
+    trained(tmp_path, made(tiny_vit(), "coop"))
+    data = (tmp_path / CHECKPOINT).read_bytes()
+    head = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert len(head["__metadata__"]) == 1  # several have no fixed order, and then bytes differ between runs
