@@ -34,6 +34,7 @@ check: $(VENV)/all.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint --ignore DL3002 --ignore DL3003 --ignore DL3008 docker/*.Dockerfile
 
 format: $(VENV)/all.stamp
 	$(BIN)/ruff check --fix .

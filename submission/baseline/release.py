@@ -1,5 +1,6 @@
 """The bundle of a run: predictions, calibrators fitted on calib, record, task, configuration and logs, and its lock."""
 
+import io
 import os
 import re
 import shutil
@@ -25,7 +26,7 @@ from submission.baseline.public import without_paths
 from submission.baseline.recipe import Told
 from submission.baseline.record import PREDICTIONS_FILE, record_of
 from submission.bundle import CALIBRATORS_FILE, RECORD_FILE, TASK_FILE
-from submission.files import replacing, write_atomic
+from submission.files import write_atomic
 from submission.recalibration import write_calibrators
 from submission.recalibration.maps import FLOOR, Floats, sigmoid, softmax
 from submission.recalibration.smooth import two_class_inputs
@@ -180,8 +181,9 @@ def _write(
     write_atomic(stage / TASK_FILE, task)
     write_atomic(stage / RECORD_FILE, to_yaml(record, STEPS))
     shutil.copyfile(pool.file, stage / SPLITS_FILE)  # byte for byte: its digest is the task's
-    with replacing(stage / PREDICTIONS_FILE) as sink:
-        predictions.write_parquet(sink)
+    table = io.BytesIO()  # polars has errors of its own for a disk that is full
+    predictions.write_parquet(table)
+    write_atomic(stage / PREDICTIONS_FILE, table.getvalue())
     if fitted:
         write_calibrators(stage / CALIBRATORS_FILE, fitted)
     for name, data in files.items():

@@ -114,8 +114,8 @@ def run(
         if (now := _inputs_of(config, pool, loaded, draws, devices, store)) != described:
             note(inputs.out, now)  # which of the seeds saw which images can't be known
             raise BaselineError(
-                f"images or {inputs.splits} changed while the run was at work, so its numbers are of neither state; the "
-                "same command trains anew"
+                f"images or {inputs.splits} changed while the run was at work, so its numbers are of neither state; "
+                "the same command trains anew"
             )
         predicted = [Predicted(job.seed, logits) for job, logits in zip(jobs, found, strict=True)]
         released = write_release(aside / BUNDLE, config, told, pool, predicted, _files(config, inputs, jobs))

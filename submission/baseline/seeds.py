@@ -117,7 +117,8 @@ def enough_memory() -> Iterator[None]:
         yield
     except (MemoryError, RuntimeError) as error:
         said = str(error).partition("\n")[0]
-        if isinstance(error, RuntimeError) and not re.search(r"out of memory|can't allocate memory", said):
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and not re.search(r"out of memory|can't allocate memory", said):
             raise
         raise BaselineError(
             f"out of memory ({plain(said or 'MemoryError', 160)}); lower training.batch_size, take a learner without "
@@ -247,6 +248,7 @@ def run_seeds(
                 started.append(worker)
         _listen(workers, said, report)
     finally:
+        waiting.cancel_join_thread()  # else this process waits at its end for workers that take no more jobs
         for worker in started:
             worker.terminate()
         for worker in started:

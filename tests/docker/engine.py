@@ -26,7 +26,8 @@ USER = "10001:10001"
 # What the image is made from: where one of these changes, it is built anew.
 SOURCES = (
     "docker/scorer.Dockerfile", "docker/*.lock", "docker/*.py", "docker/mvc-scorer", ".dockerignore", "pyproject.toml",
-    "README.md", "LICENSE", *(f"{name}/**/*.py" for name in ("mvc", "protocol", "splits", "submission", "scorer")),
+    "README.md", "LICENSE", "submission/baseline/configs/*.yaml",
+    *(f"{name}/**/*.py" for name in ("mvc", "protocol", "splits", "submission", "scorer")),
 )  # fmt: skip
 
 

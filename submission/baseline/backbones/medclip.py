@@ -2,8 +2,9 @@
 
 Source: MedCLIP (Wang et al., EMNLP 2022) and its code: image features are the projected mean of the Swin's last stage;
 text features the projected mean, over layers 1, 2 and the last and over all positions, of BERT's hidden states. Padding
-enters that mean, so every text is padded to the same 25 positions. Images are read as grey, with the mean and deviation
-that the release was trained with; resizing and cropping are CLIP's (the release pads to a square).
+enters that mean, so every text is padded to the same 25 positions; a longer one is refused, since the end of a class
+name would be cut off. Images are read as grey, with the mean and deviation that the release was trained with; resizing
+and cropping are CLIP's (the release pads to a square).
 """
 
 from typing import Any

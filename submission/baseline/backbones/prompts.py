@@ -74,9 +74,7 @@ class ClassPrompts(nn.Module):
 
     def read(self, context: Tensor, deep: Sequence[Tensor] = ()) -> Tensor:
         """Normalised text features (K, embed_width) of the prompts with ``context``; ``deep`` as in ``read_text``."""
-        backbone = self._frozen[0]
-        with backbone.casting():
-            return unit(backbone.read_text(self.filled(context), self.tokens, deep))
+        return unit(self._frozen[0].read_text(self.filled(context), self.tokens, deep))
 
 
 def _length(tokens: Tokens) -> list[int]:

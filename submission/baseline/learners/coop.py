@@ -18,7 +18,9 @@ from submission.baseline.learners.zeroshot import Taught
 class CoOp(Taught):
     """``context`` (n, text_width), or (K, n, text_width) where each class has its own, is all that is trained.
 
-    The image tower takes no part in the gradient: cached image features are enough.
+    The image tower takes no part in the gradient: cached image features are enough. Where the start is a phrase all of
+    its tokens are learned; the released code learns as many as it has words, and freezes the tokens beyond ("retina" is
+    one token, "retinopathy" two).
     """
 
     def __init__(self, backbone: Backbone, texts: ClassTexts, prompts: ClassPrompts, start: Tensor) -> None:

@@ -24,8 +24,7 @@ class DeepLearner(Taught):
         """Normalised image features (B, embed_width) with ``prompts`` in the image tower."""
         if images is None:
             raise ValueError("this learner reads images, and none were given")
-        with self.frozen.casting():
-            return unit(self.frozen.read_images(images, prompts))
+        return unit(self.frozen.read_images(images, prompts))
 
 
 def check_depth(config: LearnerConfig, backbone: Backbone) -> int:

@@ -14,7 +14,7 @@ from submission.baseline.backbones.prompts import ClassPrompts
 from submission.baseline.config import LearnerConfig
 from submission.baseline.errors import BaselineError
 from submission.baseline.learners.attention import HEADS, Mapper, Pooler
-from submission.baseline.learners.base import Batch, ClassTexts, Output, logits_of, template_features
+from submission.baseline.learners.base import Batch, ClassTexts, Output, logits_of
 from submission.baseline.learners.deep import DeepLearner, check_depth, layers
 from submission.baseline.learners.draws import Draws
 from submission.baseline.learners.settings import setting, switch_of
@@ -26,7 +26,8 @@ class HiCroPL(DeepLearner):
 
     In the first ``switch`` layers the image prompts are mapped from the text prompts, each layer's pooled in one proxy;
     in the others the text prompts are mapped from the image prompts. Frozen features are added to both normalised
-    features before the logits: ``known`` (K, embed_width), mean features of class descriptions, and the image's own.
+    features before the logits: ``known`` (K, embed_width), mean features of class descriptions (the teacher's where
+    there are none), and the image's own.
 
     ``published`` is the form of the released training code instead: mapped prompts are written into the parameters at
     every forward pass, predictions included. Mappers, poolers and proxies then get no gradient, and what is predicted
@@ -50,7 +51,8 @@ class HiCroPL(DeepLearner):
     ) -> None:
         super().__init__(backbone, texts)
         self.switch, self.weight, self.published = switch, weight, published
-        self.register_buffer("known", description_features(backbone, texts), persistent=False)
+        known = description_features(backbone, texts) if texts.descriptions else self.teacher
+        self.register_buffer("known", known, persistent=False)
         self.prompts = ClassPrompts(backbone, texts.names, count)
         text, image = backbone.text_width, backbone.vision_width
         self.text = layers(draws, "text", depth, count, text)
@@ -100,10 +102,8 @@ class HiCroPL(DeepLearner):
 def description_features(backbone: Backbone, texts: ClassTexts) -> Tensor:
     """Features (K, embed_width) of the classes' descriptions, each normalised, averaged and normalised again.
 
-    Where there are no descriptions the templates stand in for them. BaselineError: descriptions for some classes only.
+    BaselineError: descriptions for some classes only.
     """
-    if not texts.descriptions:
-        return template_features(backbone, texts.names, texts.templates, normalise=True)
     if len(texts.descriptions) != len(texts.names) or not all(texts.descriptions):
         told = sum(map(bool, texts.descriptions))
         raise BaselineError(f"descriptions for {told} of {len(texts.names)} classes; give some for each class, or none")

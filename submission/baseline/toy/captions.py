@@ -17,13 +17,13 @@ AMOUNTS = ("no", "a few", "several", "many")
 DARK, BRIGHT = (1, 8, 18), (1, 3, 9)  # from how many marks on the next word is said; a blot counts as two dots
 # What the captions of a batch tell, and how often. All of a batch tell the same thing, so that they differ in what is
 # seen and not in how much is said.
-TOPICS = {"lesions": 0.25, "dark": 0.15, "bright": 0.15, "grade": 0.35, "camera": 0.07, "person": 0.03}
+TOPICS = {"lesions": 0.25, "dark": 0.1, "bright": 0.1, "grade": 0.45, "camera": 0.07, "person": 0.03}
 # Most writers grade by a stricter scale than the labels, and err: bare words for grades work, not as the labels want.
 # Those who name the scale of the labels use it well, so that there are better words, for a learner to find.
-STRICTER = 0.4  # from this place within a grade on the next one is written
+STRICTER = 0.3  # from this place within a grade on the next one is written
 SLIPS = 0.1  # shares of grades written one too high, and one too low
-SCALES = {"": 0.4, "by a strict scale": 0.2, "by the study scale": 0.4}
 STUDY = "by the study scale"
+SCALES = {"": 0.4, "by a strict scale": 0.1, STUDY: 0.5}
 
 
 def captions(eyes: Subjects, rng: np.random.Generator) -> list[str]:

@@ -44,15 +44,15 @@ class Preset:
     size: Size
     patients: int
     steps: int
-    batch: int = 64
+    batch: int = 32
     rate: float = 1e-3
     warmup: float = 1 / 12
     decay: float = 0.05
 
 
 PRESETS = {
-    "full": Preset(SIZES["full"], patients=4000, steps=600),
-    "quick": Preset(SIZES["quick"], patients=1000, steps=180),
+    "full": Preset(SIZES["full"], patients=4000, steps=1000),
+    "quick": Preset(SIZES["quick"], patients=1000, steps=300),
 }
 
 

@@ -44,6 +44,23 @@ def test_as_described_has_the_papers_values_and_else_the_learners(learner: str) 
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("kind", ["as-described", "official"])
+def test_the_head_cites_the_publication(learner: str, kind: str) -> None:
+    config, data = read_config(f"{learner}-{kind}")
+    head = [line.removeprefix("#").strip() for line in data.decode().splitlines() if line.startswith("#")]
+    official = OFFICIAL[config.learner.name]
+    assert f"marked OWN: {official.paper}, {official.repository} at {official.commit}." in " ".join(head)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_numbers_that_the_paper_gives_for_coop_are_said_to_be_coops(learner: str) -> None:
+    data = read_config(f"{learner}-as-described")[1].decode()
+    for key in ("learning_rate: 0.005", "batch_size: 8", "shots: 16"):
+        (line,) = (line.strip() for line in data.splitlines() if line.strip().startswith(key))
+        assert line.endswith("# MVC-Bench, section 3" if learner == "coop" else "# MVC-Bench, section 3, of CoOp")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_official_has_the_learners_values(learner: str) -> None:
     config, _ = read_config(f"{learner}-official")
     assert config.training == OFFICIAL[config.learner.name].training

@@ -1,5 +1,6 @@
 """The bundle of a run: accepted by the kit as it is, honest about the split, and made of calib rows alone."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -324,3 +325,15 @@ def test_nothing_is_left_of_a_bundle_that_could_not_be_written(two: Hospital, tm
 )
 def test_any_name_of_a_configuration_has_a_place_in_the_bundle(given: str, kept: str) -> None:
     assert _named(given) == kept
+
+
+def test_a_disk_that_is_full_is_an_error_of_the_system(
+    two: Hospital, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("submission.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        released(tmp_path / "bundle", pool_of(two))
+    assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,14 @@ def test_the_ensembles_are_clips_and_promptsrcs() -> None:
 
 
 def test_the_hard_prompts_are_the_seven() -> None:
-    assert len(set(templates.HARD)) == 7
+    # as the sentence of appendix E lists them
+    listed = (
+        "a photo of a / a photo of a retina with / a color fundus photograph showing diabetic retinopathy severity "
+        "level as / Classify diabetic retinopathy severity from this fundus photo of a / You are classifying diabetic "
+        "retinopathy on a fundus photo of a / This picture illustrates diabetic retinopathy severity of a / The DR "
+        "level is"
+    )
+    assert " / ".join(templates.HARD) == listed
     assert templates.hard_template(templates.HARD[6]) == "The DR level is {}."
 
 

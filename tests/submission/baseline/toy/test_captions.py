@@ -27,7 +27,7 @@ def test_everything_is_told_at_times_and_grades_in_a_part_only(eyes: images.Subj
     for words in ("left eye", "right eye", "camera d", "old woman", "young man", "many bright spots", "no dark dots"):
         assert any(words in text for text in every), words
     graded = np.mean([any("retinopathy" in text for text in batch) for batch in batches])
-    assert 0.2 < graded < 0.5
+    assert 0.35 < graded < 0.55
     assert all(text.endswith(".") and not text.startswith(" ") and "  " not in text for text in every)
 
 
@@ -41,7 +41,7 @@ def test_written_grades_err_but_for_the_study_scale(eyes: images.Subjects) -> No
     rng = np.random.default_rng(1)
     np.testing.assert_array_equal(written_grades(eyes, True, rng), eyes.grade)
     written = written_grades(eyes, False, rng)
-    assert 0.4 < (written == eyes.grade).mean() < 0.7
+    assert 0.35 < (written == eyes.grade).mean() < 0.65
     assert (written > eyes.grade).mean() > 3 * (written < eyes.grade).mean()
 
 
