@@ -100,7 +100,8 @@ class RunConfig(Record):
     """One model: a backbone, a learner, a loss, and how it is trained, recalibrated and described.
 
     ``classes``: the names as prompts say them, in label order; empty: those of the task. ``templates``: prompts of the
-    zero-shot teacher. ``shots``: training images a class, null for all of train. ``precision`` is that of the towers.
+    zero-shot teacher. ``descriptions``: more texts of each class, for hicropl. ``shots``: training images a class, null
+    for all of train. ``precision`` is that of the towers.
     """
 
     model: Name
@@ -126,4 +127,6 @@ class RunConfig(Record):
             raise ValueError("templates: at least one, each with {} where the class name stands")
         if self.descriptions and len(self.descriptions) != len(self.classes):
             raise ValueError("descriptions: one list a class, in the order of classes")
+        if self.descriptions and self.learner.name != "hicropl":
+            raise ValueError(f"descriptions: {self.learner.name} does not read them, hicropl does; take them out")
         return self

@@ -54,7 +54,7 @@ def recipe(config: RunConfig, told: Told) -> dict[str, Any]:
         "weight_decay": training.weight_decay if trained else UNTRAINED,
         "batch_size": training.batch_size if trained else UNTRAINED,
         "epochs": training.epochs if trained else UNTRAINED,
-        "stopping_rule": f"none: the prompts after the last of {training.epochs} epochs" if trained else UNTRAINED,
+        "stopping_rule": f"none: {_tested(config)} of {training.epochs} epochs" if trained else UNTRAINED,
         "selected_on": "none",
         "code_url": config.about.code_url,
         "code_commit": ", ".join(f"{name} {version}" for name, version in software().items()),
@@ -79,6 +79,11 @@ def software() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
+
+
+def _tested(config: RunConfig) -> str:
+    """Which prompts are tested."""
+    return "the prompts' Gaussian-weighted mean" if config.learner.name == "promptsrc" else "the prompts after the last"
 
 
 def _preprocessing(pixels: "Pixels", config: RunConfig) -> str:

@@ -144,6 +144,10 @@ def _told(
     if learner.trainable and training.warmup_epochs >= training.epochs:
         rate = f"training.warmup_rate ({training.warmup_rate:g}), never training.learning_rate"
         return told, (f"all {training.epochs} epochs are warm-up: the rate is {rate}",)
+    averaging = config.learner.averaging
+    if averaging is not None and averaging[0] > training.epochs:
+        late = f"learner.averaging has its mean at epoch {averaging[0]:g} of {training.epochs}"
+        return told, (f"{late}: nearly all weight falls on the last epochs; null follows training.epochs",)
     return told, ()
 
 

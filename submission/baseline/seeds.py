@@ -18,6 +18,7 @@ import safetensors
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from protocol.findings import plain
 from submission.baseline import backbones, learners
@@ -149,12 +150,13 @@ def run_seed(job: Job, device: str, report: Report, loaded: backbones.Loaded | N
         _train(job, learner, store, report)
     pictures = job.pool.pictures(job.pool.evaluated["image_id"])
     report(Event(job.seed, "predictions", 0, 1))
+    trained = learner.kept()  # before it predicts: the published form of HiCroPL changes then
     found = logits(learner, store.of(pictures, job.seed), len(pictures))
     if not np.isfinite(found).all():
         raise BaselineError(
             f"seed {job.seed} gives logits that are no numbers; use precision fp32 and look at the weights"
         )
-    _write(job, learner, found)
+    _write(job, trained, found)
     report(Event(job.seed, "predictions", 1, 1))
     return found
 
@@ -215,10 +217,10 @@ def finished(job: Job) -> NDArray[np.float64] | None:
         return None  # absent or damaged: made again
 
 
-def _write(job: Job, learner: Learner, found: NDArray[np.float64]) -> None:
+def _write(job: Job, trained: dict[str, Tensor], found: NDArray[np.float64]) -> None:
     job.folder.mkdir(parents=True, exist_ok=True)
     said = {"run": job.identity}  # one key: the order of several in a file is random
-    kept = {name: value.contiguous().cpu() for name, value in learner.kept().items()}
+    kept = {name: value.contiguous().cpu() for name, value in trained.items()}
     for name, tensors in ((PROMPTS, kept), (PREDICTIONS, {"logits": torch.from_numpy(found)})):
         with replacing(job.folder / name) as sink:
             sink.write(safetensors.torch.save(tensors, metadata=said))

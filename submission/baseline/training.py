@@ -84,7 +84,9 @@ def train(
         line = {"epoch": float(epoch), **_epoch(learner, criterion, optimiser, config, part, seed, epoch)}
         learner.after_epoch(epoch, config.epochs)
         if val is not None and measure is not None and len(val.labels):
+            before = learner.kept()
             p = probabilities(logits(learner, val.views, len(val.labels)))
+            learner.restore(before)  # the published form of HiCroPL changes when it predicts
             line |= {f"val_{name}": value for name, value in measure(p, val.labels).items()}
         log.append(line)
         if epoch + 1 == config.epochs or time.monotonic() - written >= pause:

@@ -22,19 +22,20 @@ DESCRIPTIONS = (
     ("a retina with many dark dots and many bright spots.", "a retina with many bright spots."),
 )
 SGD: dict[str, Any] = {"learning_rate": 0.02, "batch_size": 8, "epochs": 30}
+DEEP: dict[str, Any] = {**SGD, "epochs": 15}  # each step runs the image tower
 LEARNERS: dict[LearnerName, dict[str, Any]] = {
     "zeroshot": {"learner": {}, "training": {}},
     "coop": {"learner": {"context": 4}, "training": SGD},
     "kgcoop": {"learner": {"words": "a photo of", "weight": 1.0}, "training": SGD},
     "prograd": {"learner": {"context": 4}, "training": SGD},
-    "maple": {"learner": {"context": 3, "words": "a photo of", "depth": 3}, "training": SGD},
+    "maple": {"learner": {"context": 3, "words": "a photo of", "depth": 3}, "training": DEEP},
     "promptsrc": {
         "learner": {"context": 3, "words": "a photo of", "depth": 3, "text_weight": 2.5, "image_weight": 1.0},
-        "training": SGD,
+        "training": DEEP,
     },
     "hicropl": {
         "learner": {"context": 4, "depth": 4, "switch": 2, "weight": 1.0},
-        "training": {"optimiser": "adam", "learning_rate": 0.0025, "batch_size": 16, "epochs": 20},
+        "training": {"optimiser": "adam", "learning_rate": 0.0025, "batch_size": 16, "epochs": 15},
         "descriptions": DESCRIPTIONS,
     },
 }

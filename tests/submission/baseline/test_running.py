@@ -20,6 +20,7 @@ import yaml
 from protocol import EDITION
 from protocol.canonical import sha256_hex
 from scorer.check import check
+from submission.baseline.changes import changed
 from submission.baseline.config import RunConfig
 from submission.baseline.errors import BaselineError
 from submission.baseline.running import Inputs, Ran, devices_of, run
@@ -322,6 +323,21 @@ def test_a_warm_up_without_end_is_told(world: World, tmp_path: Path) -> None:
     recipe = yaml.safe_load((tmp_path / "bundle" / "submission.yaml").read_text())["recipe"]
     assert recipe["learning_rate"] == 1e-5
     assert "cosine" not in recipe["optimiser"]
+
+
+def test_an_average_beyond_the_last_epoch_is_told(world: World, tmp_path: Path) -> None:
+    chosen = changed(config(world, "promptsrc", seeds=(1,)), ["learner.averaging=[45, 5]"])
+    done = ran(world, tmp_path, chosen)
+    assert "learner.averaging has its mean at epoch 45 of 3" in "".join(done.notes)
+    recipe = yaml.safe_load((tmp_path / "bundle" / "submission.yaml").read_text())["recipe"]
+    assert recipe["stopping_rule"] == "none: the prompts' Gaussian-weighted mean of 3 epochs"
+
+
+def test_descriptions_that_a_learner_does_not_read_are_refused(world: World) -> None:
+    about = tuple((f"{name} disease",) for name in CLASSES)
+    assert config(world, "hicropl", descriptions=about).descriptions == about
+    with pytest.raises(ValueError, match="descriptions: coop does not read them, hicropl does; take them out"):
+        config(world, "coop", descriptions=about)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,20 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> Non
     assert not any(value.requires_grad for value in backbone.parameters())
 
 
+def test_measuring_val_changes_nothing(tmp_path: Path) -> None:
+    config = LearnerConfig(name="hicropl", **LEARNERS["hicropl"], form="as-published")
+    found: list[dict[str, Tensor]] = []
+    for measured in (None, lambda p, y: {"rows": 1.0}):
+        backbone = tiny_vit()
+        learner = learners.make(config, backbone, TEXTS, seed=1, epochs=2)
+        train(
+            learner, Criterion(LossConfig(), 3), TrainingConfig(epochs=2, batch_size=4), part(backbone), seed=1,
+            folder=tmp_path / str(len(found)), val=part(backbone), measure=measured,
+        )  # fmt: skip
+        found.append(learner.kept())
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
 def test_seeds_differ_and_the_log_tells_what_was_measured(tmp_path: Path) -> None:
     backbone = tiny_vit()
     log, one = trained(tmp_path / "1", made(backbone, "coop", seed=1))

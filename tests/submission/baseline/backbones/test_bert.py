@@ -125,6 +125,10 @@ def test_tokens_say_where_a_text_ends() -> None:
     assert tokens.mask.sum(1).tolist() == [4, 7]
 
 
+def test_biomedclip_reads_marks_of_web_pages_as_open_clip_does() -> None:
+    assert torch.equal(tiny_bert().tokenize(["an H&amp;E cat"]).ids, tiny_bert().tokenize(["an H&E cat"]).ids)
+
+
 def test_texts_beyond_the_room_are_errors() -> None:
     with pytest.raises(BaselineError, match=r"takes 302 tokens with its marks, there is room for 256"):
         tiny_bert().tokenize(["cat " * 300])

@@ -156,7 +156,10 @@ def test_losses_stand_where_cross_entropy_stood(name: LearnerName, loss: str) ->
 def test_a_step_reports_loss_and_terms(name: LearnerName) -> None:
     learner, seen = built(name), batch()
     criterion = Criterion(LossConfig(name="mcm"), 3)
+    logits = learner(seen.features, seen.images).logits.detach()
+    expected = criterion.terms(logits, seen.labels, learner.zero_shot(seen.features))
     value, terms = learner.step(seen, criterion)
+    torch.testing.assert_close({key: terms[key] for key in expected}, expected)
     assert value.shape == ()
     assert not value.requires_grad
     assert {"supervised", "regulariser", "mean_margin", "margin_variance"} <= terms.keys()

@@ -77,7 +77,7 @@ def test_zero_shot_works_and_prompt_tuning_gains_on_it(toy: Toy, backbone: Backb
         return float(((test @ weights.T).argmax(1) == truth).float().mean())
 
     zero = accuracy(backbone.encode_text([config.templates[0].format(name) for name in config.classes]))
-    assert zero > 0.4  # chance is 0.25, the largest class holds some 0.4
+    assert zero > 0.45  # chance is 0.25, the largest class holds some 0.4
     draw = torch.Generator().manual_seed(1)
     shuffled = torch.randperm(len(labels), generator=draw)
     chosen = torch.cat([shuffled[labels[shuffled] == k][:16] for k in range(4)])
@@ -95,7 +95,7 @@ def test_zero_shot_works_and_prompt_tuning_gains_on_it(toy: Toy, backbone: Backb
     with torch.no_grad():
         tuned = float((learner(test, None).logits.argmax(1) == truth).float().mean())
     assert tuned > 0.6
-    assert tuned > zero + 0.05
+    assert tuned > zero + 0.03
 
 
 def test_everything_says_that_it_is_a_test_bed(toy: Toy) -> None:
