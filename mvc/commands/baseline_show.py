@@ -26,7 +26,7 @@ class Bars:
 
     def report(self, event: "Event") -> None:
         """Show an event of a run."""
-        seed = f"seed {event.seed}: " if event.stage not in ("images",) else ""
+        seed = f"seed {event.seed}: " if event.stage != "images" and event.seed else ""
         self.step(f"{seed}{WORDS.get(event.stage, event.stage)}", event.done, event.total, shown(event.values))
 
     def step(self, stage: str, done: int, total: int, note: str = "") -> None:
@@ -53,16 +53,17 @@ def bars() -> Iterator[Bars]:
     """Bars on standard error while the block runs."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Bars(console, None)
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+    columns = (  # on a narrow terminal the note wraps, and nothing else
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=24 if console.width >= 110 else 8),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=console) as progress:

@@ -117,6 +117,8 @@ class Pool:
         shown = ", ".join(self._called(image) for image in missing[:EXAMPLES])
         lacking = f"{len(missing)} of {wanted} images have no file there ({by_split})"
         said = f"--images {self.images}: {lacking}, such as {shown}"
+        if self.found.names and len(missing) == wanted:
+            return f"{said}; {self.found.seen} files were looked at: is it another folder?"
         if self.found.names:
             return f"{said}; put them there under these names, in the same folders or in one"
         if self.found.salted:
@@ -291,7 +293,7 @@ def _levels(frame: pl.DataFrame, column: str) -> list[str]:
 
 def _read_task(path: Path) -> tuple[Task, bytes]:
     data = _bytes(path)
-    found, problems = parse_record(TypeAdapter(Task), data, path.name)
+    found, problems = parse_record(TypeAdapter(Task), data, str(path))
     if found is None:
         raise BaselineError("; ".join(f"{p.where}: {p.saw}, wanted {p.wanted}" for p in problems))
     return found, data

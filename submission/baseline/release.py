@@ -35,6 +35,7 @@ from submission.writing import STEPS, record_from, to_yaml
 
 ODD = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file of a bundle
 LONGEST = 150
+RAN = b"# What ran, every value of it: the given configuration and what the command line changed.\n"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def write_release(
     _check(config, pool, runs)
     predictions, fitted = _predictions(config, pool, runs)
     kept = {_named(name): data for name, data in files.items()}
-    whole = to_yaml(without_paths(config).model_dump(mode="json"))
+    whole = RAN + to_yaml(without_paths(config).model_dump(mode="json"))
     kept[_named(f"configs/{config.model}-in-full.yaml")] = whole
     record = record_of(config, told, pool, {name: sha256_hex(data) for name, data in kept.items()})
     try:

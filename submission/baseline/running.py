@@ -32,6 +32,7 @@ from submission.baseline.seeds import (
     run_seeds,
     settle,
     store_of,
+    texts_of,
     told_apart,
 )
 from submission.baseline.training import CHECKPOINT, LOG, Measure
@@ -88,6 +89,8 @@ def run(
     pool = read_pool(inputs.splits, inputs.images, task=inputs.task, salt=inputs.salt, classes=config.classes)
     draws = draw(pool, config)
     say(f"splits: {pool.splits.height} images, {draws.words}")
+    texts_of(config, pool)  # names and files are looked at before weights are fetched
+    pool.pictures({*pool.evaluated["image_id"], *(name for own in draws.train.values() for name in own)})
     for device in devices:
         usable(device)
     try:
@@ -188,7 +191,8 @@ def devices_of(asked: str) -> tuple[str, ...]:
         except RuntimeError:
             raise BaselineError(f"{name!r} is no device; use auto, cpu, cuda, or cuda:0,cuda:1") from None
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-            raise BaselineError(f"{name}: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices here")
+            seen = f"torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices here"
+            raise BaselineError(f"{name}: {seen}; use --device cpu, or look at the driver")
     return names
 
 

@@ -81,7 +81,7 @@ def train(
     done, log = _resume(folder / CHECKPOINT, learner, optimiser, run)
     written = 0.0
     for epoch in range(done, config.epochs):
-        line = {"epoch": float(epoch), **_epoch(learner, criterion, optimiser, config, part, seed, epoch)}
+        line = {"epoch": epoch + 1, **_epoch(learner, criterion, optimiser, config, part, seed, epoch)}
         learner.after_epoch(epoch, config.epochs)
         if val is not None and measure is not None and len(val.labels):
             before = learner.kept()

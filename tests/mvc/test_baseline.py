@@ -119,7 +119,8 @@ def test_without_the_extra_the_mend_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(baseline, "EXTRA", ("a_module_that_is_not_there",))
     done = mvc("toy", tmp_path / "toy")
     assert done.exit_code == 2
-    assert done.stderr == "error: a_module_that_is_not_there not installed; pip install 'mvc-kit[baseline]'\n"
+    mend = "pip install 'mvc-kit[baseline]', or '.[baseline]' in a clone"
+    assert done.stderr == f"error: a_module_that_is_not_there not installed; {mend}\n"
 
 
 def test_tensorboard_is_optional(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

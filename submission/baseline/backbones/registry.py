@@ -163,7 +163,9 @@ def _toy(config: BackboneConfig) -> tuple[Backbone, Weights]:
     from submission.baseline.toy import clip as toy
 
     if config.weights is None:
-        raise BaselineError("toy: no weights named: set weights under backbone to the folder clip of a toy world")
+        raise BaselineError(
+            "toy: no weights named: give --weights DIR/clip, the folder that mvc baseline toy DIR wrote"
+        )
     folder = Path(config.weights).expanduser()
     model = toy.load(folder)
     found = Found(folder / TOY_FILES[1], {TOY_FILES[0]: folder / TOY_FILES[0]}, f"folder {folder.absolute().name}")

@@ -83,8 +83,8 @@ def find(release: Release, weights: str | None) -> Found:
 def mend(release: Release) -> str:
     """What to download from where, and how to point at it."""
     return (
-        f"Download {release.get} where there is a network, copy it to this machine, and set weights under backbone in "
-        "the configuration to the file or folder"
+        f"Download {release.get} where there is a network, copy it to this machine, and give its file or folder: "
+        "--weights PATH, or weights under backbone in the configuration"
     )
 
 

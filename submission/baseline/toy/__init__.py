@@ -26,7 +26,7 @@ README = """
 - `configs/`: one run a learner. They name the folder `clip` by its full path: after a move, say `--weights DIR/clip`.
 
     mvc baseline run --config DIR/configs/coop.yaml --splits DIR/split/public/splits.parquet --images DIR/images \\
-        --task DIR/task.yaml --out DIR-coop
+        --out DIR-coop
 """
 
 

@@ -30,6 +30,7 @@ Progress = Callable[[str, int, int, str], None]  # stage, done, in all, a note
 CHECKPOINT = "pretraining.safetensors"
 PAUSE = 15.0  # seconds between checkpoints
 STARTERS, PHRASES = 1000, 40  # pictures, and batches of captions, that the start is set from
+THREADS = 1  # so small a model gains little from more, and its bits depend on them
 CAPTIONS, BEGINNING = 1, 2  # purposes of random streams
 
 
@@ -71,16 +72,24 @@ def pretrain(
 ) -> ToyConfig:
     """Train and save a model in ``folder``; ``aside`` is an existing folder for the checkpoint, which is removed then.
 
-    Batches and captions are keyed by (seed, step): a run that was killed goes on from its checkpoint and ends in the
-    same weights, as long as torch uses as many threads. The patients are numbered from ``images.MOST_PATIENTS`` on:
-    none of them is in a world.
+    Batches and captions are keyed by (seed, step), and one thread is used: a run that was killed goes on from its
+    checkpoint and ends in the same weights. The patients are numbered from ``images.MOST_PATIENTS`` on: none of them
+    is in a world.
     """
     threads = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        return _pretrained(folder, preset, seed, aside, progress, pause)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _pretrained(folder: Path, preset: Preset, seed: int, aside: Path, progress: Progress, pause: float) -> ToyConfig:
     eyes = images.subjects(seed, np.arange(preset.patients) + images.MOST_PATIENTS)
     pictures = _pictures(eyes, preset.size.pixels, progress)
     model = built_aside(preset.size, seed)
     optimiser = _optimiser(model, preset)
-    key = hashlib.sha256(repr((preset, seed, threads, images.NOTICE)).encode()).hexdigest()
+    key = hashlib.sha256(repr((preset, seed, THREADS, images.NOTICE)).encode()).hexdigest()
     done = _resume(aside / CHECKPOINT, model, optimiser, key)
     if done == 0:
         prepare(model, _seen(pictures, np.arange(min(STARTERS, len(eyes)))), _phrases(eyes, seed))
@@ -107,7 +116,7 @@ def pretrain(
         "batch": preset.batch,
         "learning_rate": preset.rate,
         "weight_decay": preset.decay,
-        "threads": threads,
+        "threads": THREADS,
         "torch": str(torch.__version__),
     }
     trained = (

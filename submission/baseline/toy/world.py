@@ -26,6 +26,7 @@ from submission.baseline.errors import BaselineError
 from submission.baseline.toy import images
 from submission.baseline.toy.images import NOTICE
 from submission.baseline.toy.pretrain import Progress, nothing
+from submission.bundle import TASK_FILE
 
 NAMESPACE = "toy-fundus"
 COLUMNS = ("image", "patient", "site", "grade", "age_group", "sex", "eye")
@@ -38,7 +39,7 @@ README = f"""# A made-up world
 **{images.NOTICE}**
 
 - `images/`: synthetic pictures, two eyes a made-up patient, by four made-up cameras.
-- `metadata.csv`: what the generator says of each. `task.yaml`: the task, to be given with `--task`.
+- `metadata.csv`: what the generator says of each. `split/public/task.yaml`: the task.
 - `split/`: the split, as `mvc split make` writes it. Its salt follows from the seed and keeps nothing secret.
 """
 
@@ -70,10 +71,10 @@ def make_world(folder: Path, *, patients: int = 720, seed: int = 1, progress: Pr
         names = [f"p{p:06d}_{images.EYES[e]}.png" for p, e in zip(eyes.patient, eyes.eye, strict=True)]
         _write_images(stage / "images", eyes, names, progress)
         (stage / "metadata.csv").write_text(_metadata(eyes, names), encoding="utf-8")
-        (stage / "task.yaml").write_text(_task(), encoding="utf-8")
         (stage / "README.md").write_text(README, encoding="utf-8")
         progress("split", 0, 1, "")
         _split(stage, Path(name, SALT_FILE), seed)
+        (stage / "split" / PUBLIC / TASK_FILE).write_text(_task(), encoding="utf-8")
         progress("split", 1, 1, "")
         os.replace(stage, folder)
     return world_in(folder)
@@ -82,7 +83,7 @@ def make_world(folder: Path, *, patients: int = 720, seed: int = 1, progress: Pr
 def world_in(folder: Path) -> World:
     """The places of a world that lies in ``folder``."""
     splits = folder / "split" / PUBLIC / SPLITS_FILE
-    return World(folder, folder / "images", splits, folder / "metadata.csv", folder / "task.yaml")
+    return World(folder, folder / "images", splits, folder / "metadata.csv", splits.parent / TASK_FILE)
 
 
 def check(folder: Path, patients: int, seed: int) -> None:

@@ -215,7 +215,7 @@ def test_live_values_are_those_of_the_caller(world: World, tmp_path: Path) -> No
     )  # fmt: skip
     assert [values["val_rows"] for values in seen] == [2.0 * len(CLASSES)] * 6  # two shots of val, 3 epochs, 2 seeds
     log = (tmp_path / "seeds" / "1" / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["epoch"] for line in log] == [0, 1, 2]
+    assert [json.loads(line)["epoch"] for line in log] == [1, 2, 3]
 
 
 def measured(p: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", y: object) -> dict[str, float]:

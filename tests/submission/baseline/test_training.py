@@ -119,7 +119,7 @@ def test_seeds_differ_and_the_log_tells_what_was_measured(tmp_path: Path) -> Non
     log, one = trained(tmp_path / "1", made(backbone, "coop", seed=1))
     _, two = trained(tmp_path / "2", made(backbone, "coop", seed=2))
     assert not torch.equal(one["context"], two["context"])
-    assert [line["epoch"] for line in log] == [0, 1, 2, 3]
+    assert [line["epoch"] for line in log] == [1, 2, 3, 4]
     assert log[0]["rate"] == 1e-5
     assert log[0].keys() >= {"loss", "supervised", "regulariser", "mean_margin", "margin_variance", "val_rows"}
     assert all(line["val_rows"] == IMAGES for line in log)
