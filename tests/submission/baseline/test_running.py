@@ -106,7 +106,7 @@ run(read_config(str(config))[0], Inputs(splits, images, out), threads=1)
 
 
 def test_a_killed_run_goes_on_with_identical_results(world: World, tmp_path: Path) -> None:
-    chosen = config(world, "promptsrc", training={"epochs": 40, "batch_size": 4, "learning_rate": 0.01})
+    chosen = config(world, "promptsrc", training={"epochs": 10, "batch_size": 4, "learning_rate": 0.01})
     ran(world, tmp_path / "whole", chosen)
     (tmp_path / "config.yaml").write_bytes(to_yaml(chosen.model_dump(mode="json")))
     program = [sys.executable, "-c", PROGRAM, str(world.splits), str(world.images), str(tmp_path / "killed")]

@@ -126,7 +126,7 @@ def test_without_weights_or_a_hub_it_is_said_soon_what_to_get(name: str) -> None
     assert said.startswith(f"{name}: ")
     assert "Download " in said
     assert "huggingface.co" in said
-    assert "set weights under backbone in the configuration" in said
+    assert "--weights PATH, or weights under backbone in the configuration" in said
     assert "\n" not in said
 
 
