@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import safetensors
@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from submission.baseline.checkpoints import optimiser_tensors, restore_optimiser
 from submission.baseline.config import TrainingConfig
 from submission.baseline.errors import BaselineError
 from submission.baseline.learners.base import Batch, Learner
@@ -186,10 +187,7 @@ def _keep(
 ) -> None:
     """Write the checkpoint, then the log: the checkpoint holds both."""
     tensors = {f"learner.{name}": value.contiguous().cpu() for name, value in learner.kept().items()}
-    for index, state in optimiser.state_dict()["state"].items():
-        for name, value in state.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimiser.{index}.{name}"] = value.contiguous().cpu()
+    tensors |= optimiser_tensors(optimiser)
     said = json.dumps({"run": run, "epochs": done, "log": list(log)})
     data = safetensors.torch.save(tensors, metadata={"said": said})
     folder.mkdir(parents=True, exist_ok=True)
@@ -220,12 +218,7 @@ def _resume(
                 return 0, []
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         learner.restore({name[8:]: value for name, value in tensors.items() if name.startswith("learner.")})
-        state: dict[int, dict[str, Any]] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimiser."):
-                _, index, key = name.split(".", 2)
-                state.setdefault(int(index), {})[key] = value
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        restore_optimiser(optimiser, tensors)
         return int(said["epochs"]), list(said["log"])
     except (OSError, KeyError, TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
         raise BaselineError(

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.baseline.backbones.clip import bpe, padded
+from submission.baseline.checkpoints import optimiser_tensors, restore_optimiser
 from submission.baseline.toy import images
 from submission.baseline.toy.captions import captions
 from submission.baseline.toy.clip import MEAN, SIZES, STD, Meta, Size, ToyConfig, built_aside, clamp_scale, save
@@ -192,8 +193,7 @@ def _optimiser(model: CLIP, preset: Preset) -> torch.optim.Optimizer:
 
 def _keep(path: Path, model: CLIP, optimiser: torch.optim.Optimizer, key: str, done: int) -> None:
     tensors = {f"model.{name}": tensor.contiguous() for name, tensor in model.state_dict().items()}
-    for index, state in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{name}": tensor.contiguous() for name, tensor in state.items()}
+    tensors |= optimiser_tensors(optimiser)
     write_atomic(path, tensor_bytes(tensors, {"key": key, "done": json.dumps(done)}))
 
 
@@ -211,10 +211,5 @@ def _resume(path: Path, model: CLIP, optimiser: torch.optim.Optimizer, key: str)
     except (OSError, KeyError, ValueError, safetensors.SafetensorError):
         return 0  # no whole file of ours: as if there was none
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimiser."):
-            _, index, kept = name.split(".", 2)
-            state.setdefault(int(index), {})[kept] = tensor
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+    restore_optimiser(optimiser, tensors)
     return done
