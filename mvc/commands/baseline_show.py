@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from submission.baseline.seeds import Event
 
+NARROW = 110  # columns of a terminal on which bars and notes are short
 EVERY = 10.0  # seconds between two lines of a stage where no bar can be drawn
 WORDS = {"images": "image features", "views": "views", "training": "training", "predictions": "predictions"}
 
@@ -27,7 +28,10 @@ class Bars:
     def report(self, event: "Event") -> None:
         """Show an event of a run."""
         seed = f"seed {event.seed}: " if event.stage != "images" and event.seed else ""
-        self.step(f"{seed}{WORDS.get(event.stage, event.stage)}", event.done, event.total, shown(event.values))
+        note = shown(event.values)
+        if self._progress is not None and self._console.width < NARROW:
+            note = note.replace("val accuracy", "acc").replace("val nll", "nll")
+        self.step(f"{seed}{WORDS.get(event.stage, event.stage)}", event.done, event.total, note)
 
     def step(self, stage: str, done: int, total: int, note: str = "") -> None:
         """``done`` of ``total`` of a stage are done."""
@@ -61,7 +65,7 @@ def bars() -> Iterator[Bars]:
         return
     columns = (  # on a narrow terminal the note wraps, and nothing else
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-        BarColumn(bar_width=24 if console.width >= 110 else 8),
+        BarColumn(bar_width=8 if console.width < NARROW else 24),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TimeRemainingColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[note]}", markup=False),
