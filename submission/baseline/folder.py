@@ -7,13 +7,16 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from protocol.canonical import digest_of
+from protocol.findings import plain
 from submission.baseline.errors import BaselineError
 from submission.bundle import LOCK_FILE as DECLARATION
 from submission.files import ASIDE, sha256_file, write_atomic
 
 RUN_FILE, LOCK_FILE, BUNDLE, SEEDS, VIEWS = "run.json", ".lock", "bundle", "seeds", "views"
+SHOWN = 3  # keys of a configuration that are named
 WRITTEN = "bundle.json"  # digests of the bundle as the run wrote it
 
 
@@ -84,6 +87,8 @@ def _other(out: Path, before: Mapping[str, str], inputs: Mapping[str, str]) -> s
     changed = [name for name in inputs if before.get(name) != inputs[name]] or ["version of the kit"]
     if "draws" in changed and "images" in changed:
         changed.remove("images")  # others are used because others were drawn
+    if "configuration" in changed:
+        changed[changed.index("configuration")] = _keys(before.get("configuration"), inputs["configuration"])
     machine = ""
     if "processor" in changed and "processor" in before:
         machine = f"; it ran on {before['processor']}, this one on {inputs['processor']}: see --device and --threads"
@@ -91,6 +96,27 @@ def _other(out: Path, before: Mapping[str, str], inputs: Mapping[str, str]) -> s
         f"{out} holds a run with other inputs ({', '.join(changed)}); name a new folder, or give --force to remove "
         f"that run{machine}"
     )
+
+
+def _keys(before: str | None, now: str) -> str:
+    """The keys of two configurations that differ: ``configuration: loss.name ce, now mcm``."""
+    try:
+        old, new = _flat(json.loads(before or "")), _flat(json.loads(now))
+    except (ValueError, AttributeError, RecursionError):
+        return "configuration"
+    differ = [
+        f"{key} {old.get(key)}, now {new.get(key)}" for key in sorted({**old, **new}) if old.get(key) != new.get(key)
+    ]
+    more = f" and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
+    return f"configuration: {'; '.join(plain(one, 80) for one in differ[:SHOWN])}{more}"
+
+
+def _flat(document: Mapping[str, Any], start: str = "") -> dict[str, Any]:
+    """The values of a nested document by keys with dots."""
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        found |= _flat(value, f"{start}{key}.") if isinstance(value, dict) else {f"{start}{key}": value}
+    return found
 
 
 def put(out: Path, made: Path) -> tuple[str, ...]:

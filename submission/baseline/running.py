@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from protocol.canonical import digest_of
+from protocol.canonical import canonical_json, digest_of
 from protocol.findings import plain
 from submission.baseline import backbones, learners
 from submission.baseline.backbones.registry import usable
@@ -248,13 +248,13 @@ def _inputs_of(
     devices: Sequence[str],
     store: FeatureStore,
 ) -> dict[str, str]:
-    """Digests of all that a run's numbers depend on, by what a user calls them."""
+    """All that a run's numbers depend on, by what a user calls it: the configuration itself, digests of the rest."""
     document = config.model_dump(mode="json", exclude={"about", "calibrators"})  # told or fitted afterwards
     del document["backbone"]["weights"]  # their place; what they are is below
     drawn = (name for own in (draws.train, draws.val) for ids in own.values() for name in ids)
     used = {*pool.evaluated["image_id"], *drawn}
     return {
-        "configuration": digest_of(document),
+        "configuration": canonical_json(document).decode(),
         "splits": sha256_file(pool.file),
         "images": digest_of(store.contents(pool.pictures(sorted(used)))),
         "task": digest_of(list(pool.task.classes)),

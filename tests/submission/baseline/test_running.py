@@ -139,7 +139,7 @@ def test_a_folder_of_another_run_is_refused_until_forced(world: World, tmp_path:
     ran(world, tmp_path, config(world, "coop"))
     other = config(world, "coop", shots=1)
     with pytest.raises(
-        BaselineError, match=r"holds a run with other inputs \(configuration, draws\); name a new folder"
+        BaselineError, match=r"other inputs \(configuration: shots 2, now 1, draws\); name a new folder"
     ):
         ran(world, tmp_path, other)
     before = numbers(tmp_path)
