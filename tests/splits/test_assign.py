@@ -239,8 +239,8 @@ def test_levels_are_shared_out_within_each_class(rows: list[tuple[int, int]], se
     for cell, size in cells.items():
         own = Counter(split for row, split in zip(rows, assigned, strict=True) if row == cell)
         for split, share in SHARES.items():
-            # up to one by rounding, one given back to another cell, one moved so that a class is everywhere
-            assert abs(own[split] - share * size) < 3
+            # up to one by rounding, one given back to another cell, one moved to each other split that lacks the class
+            assert abs(own[split] - share * size) < 5
     for split, share in SHARES.items():
         assert abs(assigned.count(split) - share * len(rows)) < 1 + 3 * len({label for label, _ in rows})
 

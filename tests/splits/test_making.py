@@ -82,6 +82,7 @@ EXPECTED = (
     "classes and",
     "there is no site 'site 2'",
     "every site is external",
+    "of the external site 'site 2' are of patients seen elsewhere",
 )
 
 
