@@ -76,7 +76,7 @@ def compared(backbone: Backbone, images: Tensor, labels: Tensor, batch: int, cou
     fast, losses = steps(coop(), rows, stored)
     slow, others = steps(coop(), rows, looped)
     apart = max(abs(one - other) for one, other in zip(losses, others, strict=True))
-    quick, full = statistics.median(fast[1:]), statistics.median(slow[1:])
+    quick, full = statistics.median(fast[1:] or fast), statistics.median(slow[1:] or slow)
     print(
         f"| {backbone.name} | {batch} | {1000 * quick:.1f} | {1000 * full:.1f} | {full / quick:.1f} | {apart:.1e} |",
         flush=True,

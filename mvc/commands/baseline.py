@@ -28,6 +28,7 @@ LONGEST = 4000  # letters of a message
 REFUSED = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
     | {errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.EMFILE, errno.EFBIG}
+    | {errno.ESTALE, errno.EBUSY, errno.ETIMEDOUT, errno.ENOMEM}
 )
 EXTRA = ("torch", "torchvision", "open_clip", "timm", "transformers", "safetensors", "PIL")
 
@@ -61,7 +62,10 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the configuration: training.epochs=20; repeat."),
 ]
 DeviceOption = Annotated[
-    str, typer.Option("--device", help="auto, cpu, cuda, or several that share the seeds: cuda:0,cuda:1.")
+    str,
+    typer.Option(
+        "--device", help="auto (every CUDA device, else cpu), cpu, or some that share the seeds: cuda:0,cuda:1."
+    ),
 ]
 ThreadsOption = Annotated[
     int | None,
@@ -94,7 +98,7 @@ def run(
 ) -> None:
     """Train a prompt learner on images of the train split, recalibrate it on calib, and write a bundle to submit.
 
-    A run that was stopped goes on when the same command is given again, with the same numbers.
+    A run that was stopped goes on when the same command is given again, with the same numbers (on a GPU nearly so).
 
     Example: mvc baseline run --config coop-official --splits split/public/splits.parquet --images images --out coop
     """
@@ -161,7 +165,7 @@ def toy(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a test bed: synthetic fundus-like images, their split, and a tiny CLIP trained on them in minutes.
+    """Make a test bed: synthetic fundus-like images, their split, and a tiny CLIP trained on other such images.
 
     Nothing that is measured on it is a medical finding: it shows that a run works, before real images are at hand.
 

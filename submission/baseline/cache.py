@@ -4,6 +4,7 @@ A view depends on seed, epoch and image alone, so learners and losses that are s
 training on stored features is training on augmented images.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -74,8 +75,8 @@ class FeatureStore:
         self._folders = {True: folder / digest_of(_listed(shared))[:16], False: folder / digest_of(_listed(seen))[:16]}
         self._folder = folder
         self._still = still(backbone.pixels)
-        self._decoded: dict[Picture, Image.Image] = {}
-        self._room, self._lock = memory, threading.Lock()
+        self._decoded: dict[str, Image.Image] = {}  # by key: a file that was replaced is read again
+        self._memory, self._room, self._lock = memory, memory, threading.Lock()
 
     def of(self, pictures: Sequence[Picture], seed: int) -> "StoredViews":
         """The views of ``pictures``, in their order, as the training of ``seed`` sees them."""
@@ -97,7 +98,7 @@ class FeatureStore:
         """Make what is missing of the views of ``epochs`` epochs (and the still view).
 
         ``progress`` hears of all views, those that were there included. Raises BaselineError for an image that can't be
-        decoded and for a disk that has no room.
+        decoded or changes meanwhile, and for a disk that has no room.
         """
         missing = list(self._missing(pictures, seed, epochs, still))
         total = len(set(pictures)) * len(missing)
@@ -106,7 +107,7 @@ class FeatureStore:
         self._need_room(sum(len(some) for _, some in missing) * self._row)
         for epoch, some in missing:
             for part in _cut(some, SHARD):
-                self._make(part, seed, epoch)
+                self._make(part, self._keys(part), seed, epoch)
                 done += len(part)
                 progress(done, total)
 
@@ -117,8 +118,9 @@ class FeatureStore:
 
     def decode(self, pictures: Sequence[Picture]) -> None:
         """Decode each of ``pictures`` once; BaselineError where one can't be."""
-        with ThreadPoolExecutor(self._threads) as pool:
-            for _ in pool.map(lambda picture: self._kept(picture, _called(picture)), pictures):
+        keys = self._keys(pictures)
+        with self._unchanged(pictures, keys), ThreadPoolExecutor(self._threads) as pool:
+            for _ in pool.map(lambda picture: self._kept(picture, keys[picture]), pictures):
                 pass
 
     def features(self, pictures: Sequence[Picture], seed: int, epoch: int | None) -> Tensor:
@@ -130,7 +132,7 @@ class FeatureStore:
         if missing:
             self._need_room(len(missing) * self._row)
             for part in _cut(missing, SHARD):
-                found.update(self._make(part, seed, epoch))
+                found.update(self._make(part, keys, seed, epoch))
         rows = [found[keys[picture]] for picture in pictures]
         width = self._backbone.embed_width
         return torch.from_numpy(np.stack(rows) if rows else np.empty((0, width), dtype=np.float32))
@@ -139,8 +141,11 @@ class FeatureStore:
         """The views that the features are of, (N, 3, size, size), float32, on the CPU."""
         if not pictures:
             return torch.empty((0, 3, self._backbone.pixels.size, self._backbone.pixels.size))
-        with ThreadPoolExecutor(self._threads) as pool:
-            return torch.stack(list(pool.map(lambda picture: self._seen(picture, seed, epoch), pictures)))
+        keys = self._keys(pictures)
+        with self._unchanged(pictures, keys), ThreadPoolExecutor(self._threads) as pool:
+            return torch.stack(
+                list(pool.map(lambda picture: self._seen(picture, keys[picture], seed, epoch), pictures))
+            )
 
     @property
     def _row(self) -> int:
@@ -168,15 +173,35 @@ class FeatureStore:
             for picture in pictures
         }
 
+    @contextlib.contextmanager
+    def _unchanged(self, pictures: Sequence[Picture], keys: Mapping[Picture, str]) -> Iterator[None]:
+        """BaselineError where the block ends with other contents than ``keys`` are of: who knows which ones it read.
+
+        What is decoded is forgotten then, since it may stand under the key of another content.
+        """
+        try:
+            yield
+            now = self._keys(pictures)
+            if other := next((picture for picture in pictures if now[picture] != keys[picture]), None):
+                raise BaselineError(
+                    f"{_called(other)} changed while it was read; let nothing write there during a run, and give the "
+                    "same command again"
+                )
+        except BaseException:
+            with self._lock:
+                self._decoded, self._room = {}, self._memory
+            raise
+
     def _stored(self, seed: int, epoch: int | None) -> Mapping[str, Rows]:
         return read_shards(self._folders[epoch is None], _name(seed, epoch), self._backbone.embed_width)
 
-    def _make(self, pictures: Sequence[Picture], seed: int, epoch: int | None) -> dict[str, Rows]:
-        """Compute and store the features of one file's pictures."""
-        keys = self._keys(pictures)
+    def _make(
+        self, pictures: Sequence[Picture], keys: Mapping[Picture, str], seed: int, epoch: int | None
+    ) -> dict[str, Rows]:
+        """Compute the features of one file's pictures and store them under their ``keys``."""
         parts = []
-        with ThreadPoolExecutor(self._threads) as pool:
-            for count, images in self._batches(pool, pictures, seed, epoch):
+        with self._unchanged(pictures, keys), ThreadPoolExecutor(self._threads) as pool:
+            for count, images in self._batches(pool, pictures, keys, seed, epoch):
                 found = self._backbone.encode_images(images.to(self._backbone.device))
                 parts.append(found[:count].float().cpu().numpy())
         rows: Rows = np.concatenate(parts)
@@ -193,32 +218,38 @@ class FeatureStore:
         return dict(zip((keys[picture] for picture in pictures), rows, strict=True))
 
     def _batches(
-        self, pool: ThreadPoolExecutor, pictures: Sequence[Picture], seed: int, epoch: int | None
+        self,
+        pool: ThreadPoolExecutor,
+        pictures: Sequence[Picture],
+        keys: Mapping[Picture, str],
+        seed: int,
+        epoch: int | None,
     ) -> Iterator[tuple[int, Tensor]]:
-        """(count, images) of each batch, the last one filled up: the numbers of a row must not depend on the others.
+        """(count, images) of each batch, the last one filled up.
 
-        The next batch is decoded while one is used.
+        Kernels are chosen by the size of a batch, so with one size a row is the same, to rounding, whatever stands
+        beside it. The next batch is decoded while one is used.
         """
         coming: list[list[Future[Tensor]]] = []
         groups = _cut(pictures, self._batch)
         try:
             for _ in range(2):
                 if group := next(groups, None):
-                    coming.append([pool.submit(self._seen, picture, seed, epoch) for picture in group])
+                    coming.append([pool.submit(self._seen, picture, keys[picture], seed, epoch) for picture in group])
             while coming:
                 images = [future.result() for future in coming.pop(0)]
                 if group := next(groups, None):
-                    coming.append([pool.submit(self._seen, picture, seed, epoch) for picture in group])
+                    coming.append([pool.submit(self._seen, picture, keys[picture], seed, epoch) for picture in group])
                 yield len(images), torch.stack([*images, *[images[-1]] * (self._batch - len(images))])
         finally:
             for futures in coming:
                 for future in futures:
                     future.cancel()
 
-    def _seen(self, picture: Picture, seed: int, epoch: int | None) -> Tensor:
+    def _seen(self, picture: Picture, key: str, seed: int, epoch: int | None) -> Tensor:
         """One view (3, size, size)."""
         name = _called(picture)
-        image = read_image(picture.path, name) if epoch is None else self._kept(picture, name)
+        image = read_image(picture.path, name) if epoch is None else self._kept(picture, key)
         try:
             if epoch is None:
                 return self._still(image)
@@ -227,17 +258,17 @@ class FeatureStore:
         except BaselineError as error:
             raise BaselineError(f"{name}: {error}") from None
 
-    def _kept(self, picture: Picture, name: str) -> Image.Image:
+    def _kept(self, picture: Picture, key: str) -> Image.Image:
         """The decoded image, from memory where it was kept."""
-        image = self._decoded.get(picture)
+        image = self._decoded.get(key)
         if image is None:
-            image = read_image(picture.path, name)
+            image = read_image(picture.path, _called(picture))
             size = 3 * image.width * image.height
             with self._lock:
-                if size <= self._room and picture not in self._decoded:
+                if size <= self._room and key not in self._decoded:
                     # kept for good: in a set that does not fit, the last used would push out the next needed
                     self._room -= size
-                    self._decoded[picture] = image
+                    self._decoded[key] = image
         return image
 
     def _need_room(self, wanted: int) -> None:
@@ -269,9 +300,11 @@ class StoredViews:
 
 
 def hardware(device: torch.device | str) -> str:
-    """What the bits of a sum depend on: the kind of device; of a processor also how many threads share the work."""
+    """What the bits of a sum depend on: ``2 cpu threads (AVX2)``, or the name of a CUDA device."""
     kind = torch.device(device).type
-    return counted(torch.get_num_threads(), f"{kind} thread") if kind == "cpu" else kind
+    if kind == "cpu":
+        return f"{counted(torch.get_num_threads(), 'cpu thread')} ({torch.backends.cpu.get_cpu_capability()})"
+    return torch.cuda.get_device_name(device) if kind == "cuda" else kind
 
 
 def _called(picture: Picture) -> str:

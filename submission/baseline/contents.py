@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import stat
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ from submission.baseline.errors import BaselineError
 from submission.files import sha256_file, write_atomic
 
 REMEMBERED = "contents.json"
+TICK = 50_000_000  # ns; clocks of file systems are coarser than the marks look
 Mark = tuple[int, int, int, int]  # size, times of change of content and of entry (ns), number on its disk
 
 
@@ -29,6 +31,7 @@ class Contents:
         """The digest of each file. BaselineError where one can't be read."""
         found: dict[Path, str] = {}
         fresh: dict[Path, Mark] = {}
+        now = time.time_ns()
         for path in dict.fromkeys(paths):
             mark = _mark(path)
             before = self._known.get(os.fspath(path.absolute()))
@@ -39,7 +42,11 @@ class Contents:
         if fresh:
             with ThreadPoolExecutor(self._threads) as pool:
                 found.update(zip(fresh, pool.map(_digest, fresh), strict=True))
-            self._known |= {os.fspath(path.absolute()): (mark, found[path]) for path, mark in fresh.items()}
+            # what changes twice within a tick has the same mark: such a file is read again the next time
+            old = {path: mark for path, mark in fresh.items() if abs(now - mark[2]) > TICK}
+            self._known |= {os.fspath(path.absolute()): (mark, found[path]) for path, mark in old.items()}
+            if not old:
+                return found
             with contextlib.suppress(OSError, UnicodeEncodeError):  # the next run reads the files again, no more
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(self._path, json.dumps(self._known).encode())

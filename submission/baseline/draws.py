@@ -48,7 +48,7 @@ def draw(pool: Pool, config: RunConfig) -> Draws:
     notes: list[str] = []
     kept = _kept(pool, labelled, config.shots, config.seeds)
     if kept is not None:
-        shots, where = kept, f"those of {SHOTS_FILE} beside the split file"
+        shots, how = kept, f"those of {SHOTS_FILE} beside the split file"
     else:
         unit = pl.coalesce("patient_id", "image_id").alias("unit")
         frame = labelled.select(pl.col("image_id").alias("image"), unit, "split", "label")
@@ -56,7 +56,8 @@ def draw(pool: Pool, config: RunConfig) -> Draws:
             shots, notes = few_shot(frame, config.shots, config.seeds, pool.task.classes)
         except SplitError as error:
             raise BaselineError(str(error)) from None
-        shots, where = shots.rename({"image": "image_id"}), "drawn for each seed anew"
+        one = "; a patient gives a second image of a class only when each has given one" if _patients(labelled) else ""
+        shots, how = shots.rename({"image": "image_id"}), f"drawn for each seed anew{one}"
     by = {
         name: {
             seed: tuple(shots.filter((pl.col("seed") == seed) & (pl.col("split") == name))["image_id"].sort())
@@ -64,8 +65,7 @@ def draw(pool: Pool, config: RunConfig) -> Draws:
         }
         for name in ("train", "val")
     }
-    one = "; a patient gives a second image of a class only when each has given one" if _patients(labelled) else ""
-    words = f"{config.shots} images a class from train ({where}{one})"
+    words = f"{config.shots} images a class from train ({how})"
     return Draws(by["train"], by["val"], words, tuple(plain(note, 300) for note in notes))
 
 

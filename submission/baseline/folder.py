@@ -13,6 +13,7 @@ from protocol.canonical import digest_of
 from protocol.findings import plain
 from submission.baseline.errors import BaselineError
 from submission.bundle import LOCK_FILE as DECLARATION
+from submission.bundle import RECORD_FILE
 from submission.files import ASIDE, sha256_file, write_atomic
 
 RUN_FILE, LOCK_FILE, BUNDLE, SEEDS, VIEWS = "run.json", ".lock", "bundle", "seeds", "views"
@@ -123,7 +124,8 @@ def put(out: Path, made: Path) -> tuple[str, ...]:
     """Make the new bundle ``made`` that of ``out``; gives notes.
 
     A bundle that was changed since a run wrote it (filled in, submitted) is not lost: it stays where nothing new is to
-    be written, else it is kept beside under another name.
+    be written, else it is kept beside under another name. So is one of another record: its dated declaration may be
+    with a host.
     """
     bundle, written = out / BUNDLE, out / WRITTEN
     new, now = _digests(made), _digests(bundle) if bundle.is_dir() and not bundle.is_symlink() else None
@@ -135,12 +137,14 @@ def put(out: Path, made: Path) -> tuple[str, ...]:
     if os.path.lexists(bundle) and now != new:
         if before == new and now is not None:
             return (f"{bundle} was changed since it was written; nothing else is new, so it stays as it is",)
-        if now is not None and now == before:
+        untouched = now is not None and now == before
+        if now is not None and untouched and now.get(RECORD_FILE) == new.get(RECORD_FILE):
             os.replace(bundle, made.parent / "before")
         else:
             kept = next(path for path in (out / f"{BUNDLE}-{n}" for n in range(1, 10**6)) if not os.path.lexists(path))
             os.rename(bundle, kept)
-            notes = (f"{bundle} was changed since it was written; it is kept as {kept}",)
+            why = f"is declared with another {RECORD_FILE}" if untouched else "was changed since it was written"
+            notes = (f"{bundle} {why}; it is kept as {kept}",)
     if now != new:
         os.replace(made, bundle)
     if before != new:

@@ -91,15 +91,18 @@ def run(
     say(f"splits: {pool.splits.height} images, {draws.words}")
     texts_of(config, pool)  # names and files are looked at before weights are fetched
     pool.pictures({*pool.evaluated["image_id"], *(name for own in draws.train.values() for name in own)})
+    devices = devices[: 1 if config.learner.name == "zeroshot" else len(config.seeds)]
     for device in devices:
         usable(device)
     try:
-        loaded = backbones.load(config.backbone, device=devices[0], precision=config.precision)
+        with enough_memory():
+            loaded = backbones.load(config.backbone, device=devices[0], precision=config.precision)
     except (RuntimeError, ValueError) as error:  # what pathlib says of ~somebody and of a null byte
         if isinstance(error, BaselineError) or not re.search(r"home directory|null byte", str(error)):
             raise
         raise BaselineError(f"weights {plain(config.backbone.weights, 80)!r}: {error}; give a whole path") from None
     say(f"backbone: {backbones.architecture(config.backbone.name)}; weights {loaded.weights.sha256[:12]}")
+    say(f"devices: {', '.join(devices)}")
     with only_one(inputs.out), made_aside(inputs.out) as aside, enough_memory():
         cache = inputs.cache or inputs.out / VIEWS
         if cache.resolve() == inputs.out.resolve():
@@ -113,7 +116,7 @@ def run(
         if any(finished(job) is None for job in jobs):
             _rehearse(aside / "rehearsal", config, told, pool, inputs, jobs, judge)
         _look(jobs, store, report)
-        found = run_seeds(jobs, devices, report, loaded)
+        found = run_seeds(jobs, devices, report, loaded, store)
         if (now := _inputs_of(config, pool, loaded, draws, devices, store)) != described:
             note(inputs.out, now)  # which of the seeds saw which images can't be known
             raise BaselineError(

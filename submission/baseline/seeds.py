@@ -29,11 +29,20 @@ from submission.baseline.data import Pool
 from submission.baseline.errors import BaselineError
 from submission.baseline.learners.base import ClassTexts, Learner
 from submission.baseline.losses import Criterion
-from submission.baseline.training import Measure, Part, Views, logits, train
+from submission.baseline.training import CHECKPOINT, LOG, Measure, Part, Views, logits, train
 from submission.files import replacing
 
 NAMES = "write classes into the configuration, as prompts should say them"
 PREDICTIONS, PROMPTS = "predictions.safetensors", "prompts.safetensors"
+FULL = re.compile(
+    "out of memory|can't allocate memory|CUBLAS_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)"
+    r"|CUDNN_STATUS_(\w*ALLOC\w*|NOT_INITIALIZED)"
+)  # how torch says it; a full GPU often shows first where a library asks for its workspace
+MEND = (
+    "free memory (does another program use it?) or name fewer devices, and the same command goes on; precision bf16, a "
+    "smaller training.batch_size or a learner without prompts in the image tower (coop, kgcoop, prograd) make another "
+    "run: give it a new --out, or --force"
+)
 PARENT_LOOKS = 0.2  # seconds
 WORKER_LOOKS = 1.0  # seconds between two looks whether the parent is still there
 
@@ -70,12 +79,21 @@ class Job:
 
 
 def settle(threads: int | None) -> None:
-    """Make the numbers of this process repeatable: fixed threads where given, deterministic kernels, no TF32."""
+    """Make the numbers of this process repeatable: fixed threads where given, deterministic kernels, no TF32.
+
+    Where torch has no deterministic kernel it warns and takes the other. Attention is the plain one: on a GPU the
+    backward passes of fused kernels add up in any order.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if threads is not None:
         torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.enable_math_sdp(True)
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def texts_of(config: RunConfig, pool: Pool) -> ClassTexts:
@@ -119,12 +137,9 @@ def enough_memory() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         said = str(error).partition("\n")[0]
         known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and not re.search(r"out of memory|can't allocate memory", said):
+        if not known and not FULL.search(said):
             raise
-        raise BaselineError(
-            f"out of memory ({plain(said or 'MemoryError', 160)}); lower training.batch_size, take a learner without "
-            "prompts in the image tower (coop, kgcoop, prograd), or a larger machine; the same command goes on"
-        ) from None
+        raise BaselineError(f"out of memory ({plain(said or 'MemoryError', 160)}); {MEND}") from None
 
 
 def learner_of(job: Job, backbone: Backbone) -> Learner:
@@ -134,17 +149,28 @@ def learner_of(job: Job, backbone: Backbone) -> Learner:
     ).to(backbone.device)
 
 
-def run_seed(job: Job, device: str, report: Report, loaded: backbones.Loaded | None = None) -> NDArray[np.float64]:
-    """Train one seed, or go on with it, and give its logits (N, K) of ``pool.evaluated``; both stay in ``folder``."""
+def run_seed(
+    job: Job,
+    device: str,
+    report: Report,
+    loaded: backbones.Loaded | None = None,
+    store: FeatureStore | None = None,
+) -> NDArray[np.float64]:
+    """Train one seed, or go on with it, and give its logits (N, K) of ``pool.evaluated``; both stay in ``folder``.
+
+    ``store`` is that of ``loaded`` where the caller has one: what it decoded is not decoded again.
+    """
     if (found := finished(job)) is not None:
         report(Event(job.seed, "predictions", 1, 1))
         return found
     settle(job.threads)
-    for left in job.folder.glob(".*"):
-        left.unlink(missing_ok=True)  # of a run that was killed while it wrote
+    for name in (CHECKPOINT, LOG, PREDICTIONS, PROMPTS):
+        for left in job.folder.glob(f".{name}.*"):  # of a run that was killed while it wrote
+            with contextlib.suppress(OSError):
+                left.unlink()
     if loaded is None:
         loaded = backbones.load(job.config.backbone, device=device, precision=job.config.precision)
-    store = store_of(job.config, job.cache, loaded)
+    store = store or store_of(job.config, job.cache, loaded)
     learner = learner_of(job, loaded.backbone)
     if job.config.learner.name != "zeroshot":
         _train(job, learner, store, report)
@@ -227,11 +253,18 @@ def _write(job: Job, trained: dict[str, Tensor], found: NDArray[np.float64]) -> 
 
 
 def run_seeds(
-    jobs: Sequence[Job], devices: Sequence[str], report: Report, loaded: backbones.Loaded
+    jobs: Sequence[Job],
+    devices: Sequence[str],
+    report: Report,
+    loaded: backbones.Loaded,
+    store: FeatureStore | None = None,
 ) -> list[NDArray[np.float64]]:
-    """The logits of every job: one after the other on one device, else a process a device, each with the next job."""
+    """The logits of every job: one after the other on one device, else a process a device, each with the next job.
+
+    ``store`` is that of ``loaded``; other processes make their own.
+    """
     if len(devices) == 1 or len(jobs) == 1:
-        return [run_seed(job, devices[0], report, loaded) for job in jobs]
+        return [run_seed(job, devices[0], report, loaded, store) for job in jobs]
     context = multiprocessing.get_context("spawn")
     waiting, said = context.Queue(), context.Queue()
     for job in jobs:
@@ -282,8 +315,7 @@ def _listen(workers: Sequence[Any], said: Any, report: Report) -> None:
                     time.sleep(PARENT_LOOKS)
                     if said.empty():
                         raise BaselineError(
-                            f"a worker ended with code {worker.exitcode}, out of memory perhaps; the same command goes"
-                            " on from the last checkpoint, with fewer devices or a smaller batch"
+                            f"a worker ended with code {worker.exitcode}, out of memory perhaps; {MEND}"
                         ) from None
             continue
         if isinstance(what, Event):

@@ -202,7 +202,8 @@ def _write_log(folder: Path, log: Sequence[Mapping[str, float]]) -> None:
 
 
 def _lines(log: Sequence[Mapping[str, float]]) -> bytes:
-    return "".join(f"{json.dumps(line)}\n" for line in log).encode()
+    finite = ({name: value if math.isfinite(value) else None for name, value in line.items()} for line in log)
+    return "".join(f"{json.dumps(line)}\n" for line in finite).encode()
 
 
 def _resume(

@@ -41,7 +41,7 @@ def make_coop(config: LearnerConfig, backbone: Backbone, texts: ClassTexts, draw
     if phrase and config.context not in (None, prompts.count):
         raise BaselineError(
             f"learner coop: context is {config.context}, but words {phrase!r} are {prompts.count} tokens; "
-            "give one of the two"
+            "give one of the two (--set learner.context=null)"
         )
     own = (len(texts.names),) if config.class_specific else ()
     if phrase:

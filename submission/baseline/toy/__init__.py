@@ -57,6 +57,7 @@ def make_toy(
     """
     from submission.baseline.toy import pretrain, runs, world
 
+    folder = Path(os.path.abspath(folder))  # of "." the stage would lie inside
     began, size = time.monotonic(), "quick" if quick else "full"
     count, told = PATIENTS[size] if patients is None else patients, progress or pretrain.nothing
     world.check(folder, count, seed)
@@ -83,7 +84,7 @@ def make_toy(
 def _beside(folder: Path, wanted: dict[str, object]) -> Iterator[Path]:
     """The hidden folder in which ``folder`` comes about; it stays after an error and goes when all is done.
 
-    One program at a time. What was begun with other arguments, or in another version of the generator, is begun anew.
+    One program at a time. What was begun with other arguments is begun anew.
     """
     stage = folder.parent / f".{folder.name}.mvc-toy"
     stage.mkdir(exist_ok=True)

@@ -42,7 +42,7 @@ LEARNERS: dict[LearnerName, dict[str, Any]] = {
 
 
 def config(learner: LearnerName, weights: Path) -> dict[str, Any]:
-    """The configuration of ``learner`` on the toy CLIP in the folder ``weights``, a document that RunConfig takes."""
+    """The configuration of ``learner`` on the toy CLIP in the folder ``weights``, a document for YAML."""
     own = LEARNERS[learner]
     document: dict[str, Any] = {
         "model": f"toy-{learner}",

@@ -6,7 +6,7 @@ import os
 if importlib.util.find_spec("torch") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 else:
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # the numbers of tests are those of a processor
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the numbers of tests are those of a processor
     import torch
 
     torch.set_num_threads(1)  # sums do not depend on how many cores the machine has

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from submission.baseline import cache
+from submission.baseline import cache, contents
 from submission.baseline.backbones.base import Backbone
 from submission.baseline.backbones.views import read_image
 from submission.baseline.cache import FeatureStore
 from submission.baseline.config import ViewsConfig
-from submission.baseline.contents import Contents
+from submission.baseline.contents import Contents, Mark
 from submission.baseline.data import Picture
 from submission.baseline.errors import BaselineError
 from tests.submission.baseline.hospital import picture
@@ -111,7 +111,7 @@ def test_a_row_does_not_depend_on_the_others(tmp_path: Path, backbone: Backbone,
     together = store_in(tmp_path / "together", backbone).of(pictures, 1).features(0)
     for place, one in enumerate(pictures):
         alone = store_in(tmp_path / "alone", backbone).of([one], 1).features(0)
-        assert torch.equal(alone[0], together[place])
+        assert torch.allclose(alone[0], together[place], atol=1e-6)
 
 
 def test_a_killed_run_goes_on_with_what_it_wrote(
@@ -173,6 +173,52 @@ def test_another_content_gives_other_features(
     assert not torch.allclose(first, second, atol=1e-4)
     shutil.copy(pictures[0].path, path)
     assert torch.equal(store_in(tmp_path / "cache", backbone).of(own, 1).features(None), first)
+
+
+def test_a_file_that_is_replaced_is_decoded_again(
+    tmp_path: Path, backbone: Backbone, pictures: tuple[Picture, ...]
+) -> None:
+    path = Path(shutil.copy(pictures[0].path, tmp_path / "own.png"))
+    own = (Picture("f" * 64, path), *pictures[1:3])
+    store = store_in(tmp_path / "cache", backbone)
+    store.fill(own, 1, 1)
+    picture(path, 99, (40, 36))
+    store.fill(own, 1, 2)
+    other = store_in(tmp_path / "other", backbone)
+    for epoch in (0, 1):
+        stored = store_in(tmp_path / "cache", backbone).of(own, 1).features(epoch)
+        assert torch.equal(store.of(own, 1).images(epoch, range(3)), other.of(own, 1).images(epoch, range(3)))
+        assert torch.allclose(stored, other.of(own, 1).features(epoch), atol=1e-6)
+
+
+@pytest.mark.parametrize("epoch", [None, 0])
+def test_a_file_that_changes_while_it_is_read_leaves_nothing(
+    tmp_path: Path, backbone: Backbone, pictures: tuple[Picture, ...], monkeypatch: pytest.MonkeyPatch,
+    epoch: int | None,
+) -> None:  # fmt: skip
+    path = Path(shutil.copy(pictures[0].path, tmp_path / "own.png"))
+    before = path.read_bytes()
+    own = (Picture("f" * 64, path),)
+
+    def late(where: Path, name: str) -> Any:
+        picture(where, 99, (40, 36))
+        return read_image(where, name)
+
+    store = store_in(tmp_path / "cache", backbone)
+    stored = store.of(own, 1)
+    with monkeypatch.context() as change:
+        change.setattr(cache, "read_image", late)
+        for look in (
+            lambda: stored.features(epoch), lambda: store.fill(own, 1, 1, still=True),
+            lambda: stored.images(epoch, [0]), lambda: store.decode(own),
+        ):  # fmt: skip
+            path.write_bytes(before)
+            with pytest.raises(BaselineError, match=r"own.png .*changed while it was read; .* same command again"):
+                look()
+            assert files(tmp_path / "cache") == {}
+    path.write_bytes(before)
+    fresh = store_in(tmp_path / "fresh", backbone).of(own, 1).features(epoch)
+    assert torch.allclose(stored.features(epoch), fresh, atol=1e-6)
 
 
 def test_whatever_changes_the_numbers_changes_the_key(
@@ -263,6 +309,22 @@ def test_decoded_images_are_kept_within_the_memory_given(
     store_in(tmp_path / "still", backbone).fill(pictures, 1, 0, still=True)
     assert len(read) == COUNT
     assert files(tmp_path / "much") == files(tmp_path / "none")
+
+
+def test_a_file_that_changes_twice_in_a_moment_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def coarse(path: Path) -> Mark:  # the clock of files that older kernels have
+        size, changed, entered, number = marked(path)
+        return size, changed - changed % 10**7, entered - entered % 10**7, number
+
+    marked = contents._mark
+    monkeypatch.setattr(contents, "_mark", coarse)
+    path = tmp_path / "x.png"
+    digests = Contents(path / "no folder", 1)  # nothing is written, which would take more than the moment
+    seen = set()
+    for number in range(50):
+        path.write_bytes(b"%2d" % number)
+        seen |= set(digests.of([path]).values())
+    assert len(seen) == 50
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:

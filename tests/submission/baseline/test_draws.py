@@ -53,7 +53,7 @@ def test_the_draws_beside_the_split_are_used(made: Hospital) -> None:
         for split, found in (("train", drawn.train[seed]), ("val", drawn.val[seed])):
             kept = shots.filter((pl.col("seed") == seed) & (pl.col("split") == split))["image_id"].sort().to_list()
             assert list(found) == kept
-    assert drawn.words.startswith("4 images a class from train (those of few_shot.parquet beside the split file")
+    assert drawn.words == "4 images a class from train (those of few_shot.parquet beside the split file)"
     assert draw(pool, run_of(seeds=(2,))).train == {2: drawn.train[2]}
 
 
@@ -61,7 +61,7 @@ def test_the_draws_beside_the_split_are_used(made: Hospital) -> None:
 def test_other_shots_or_seeds_are_drawn_anew_by_patient(made: Hospital, shots: int, seeds: tuple[int, ...]) -> None:
     pool = pool_of(made)
     drawn = draw(pool, run_of(shots, seeds))
-    assert "drawn for each seed anew" in drawn.words
+    assert "drawn for each seed anew; a patient gives a second image of a class only when" in drawn.words
     assert list(drawn.train) == list(seeds)
     for seed in seeds:
         ids = drawn.train[seed]

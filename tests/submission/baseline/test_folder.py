@@ -19,8 +19,9 @@ def trained(out: Path) -> Path:
     return path
 
 
-def bundle(folder: Path, text: str = "numbers") -> Path:
+def bundle(folder: Path, text: str = "numbers", record: str = "team: ours") -> Path:
     folder.mkdir(parents=True)
+    (folder / "submission.yaml").write_text(record)
     (folder / "predictions.parquet").write_text(text)
     (folder / "declaration.lock").write_text(f"a time: {folder}")
     return folder
@@ -70,6 +71,18 @@ def test_an_untouched_bundle_gives_way_to_a_new_one(tmp_path: Path) -> None:
     assert put(tmp_path, bundle(tmp_path / "aside" / "three", "others")) == ()
     assert (tmp_path / BUNDLE / "predictions.parquet").read_text() == "others"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["aside", BUNDLE, "bundle.json"]
+
+
+def test_a_bundle_of_another_record_is_kept_with_its_declaration(tmp_path: Path) -> None:
+    put(tmp_path, bundle(tmp_path / "aside" / "one"))
+    lock = (tmp_path / BUNDLE / "declaration.lock").read_text()
+    (said,) = put(tmp_path, bundle(tmp_path / "aside" / "two", record="team: theirs"))
+    assert said.endswith(f"is declared with another submission.yaml; it is kept as {tmp_path / 'bundle-1'}")
+    assert (tmp_path / "bundle-1" / "declaration.lock").read_text() == lock
+    assert (tmp_path / BUNDLE / "submission.yaml").read_text() == "team: theirs"
+    assert put(tmp_path, bundle(tmp_path / "aside" / "three", record="team: theirs")) == ()
+    put(tmp_path, bundle(tmp_path / "aside" / "four"))
+    assert (tmp_path / "bundle-2" / "submission.yaml").read_text() == "team: theirs"
 
 
 def test_a_bundle_that_was_filled_in_or_submitted_is_kept(tmp_path: Path) -> None:

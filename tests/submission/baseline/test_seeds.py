@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from submission.baseline import backbones
 from submission.baseline.data import read_pool
 from submission.baseline.draws import draw
 from submission.baseline.errors import BaselineError
-from submission.baseline.seeds import Job, _without_ctrl_c, _work, enough_memory
+from submission.baseline.seeds import Job, _without_ctrl_c, _work, enough_memory, run_seed, settle, store_of
 from tests.submission.baseline.world import CLASSES, World, config, make_world
 
 
@@ -65,11 +67,48 @@ def test_too_little_memory_is_the_users_to_mend() -> None:
         MemoryError(),
         RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
         torch.OutOfMemoryError("x"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
     ):
-        with pytest.raises(BaselineError, match=r"out of memory .*; lower training\.batch_size"), enough_memory():
+        with pytest.raises(BaselineError, match=r"out of memory .*; free memory .* or --force"), enough_memory():
             raise error
-    with pytest.raises(RuntimeError, match="another"), enough_memory():
-        raise RuntimeError("another")
+    for said in ("another", "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"):
+        with pytest.raises(RuntimeError, match=said), enough_memory():
+            raise RuntimeError(said)
+
+
+def test_only_what_a_killed_run_left_is_removed(world: World, tmp_path: Path) -> None:
+    pool, chosen = read_pool(world.splits, world.images, classes=CLASSES), config(world, "zeroshot")
+    own = tmp_path / "1"
+    for folder in (".ipynb_checkpoints", ".log.jsonl.folder"):
+        (own / folder).mkdir(parents=True)
+    for name in (".ipynb_checkpoints/a", ".note", ".log.jsonl.x7s", ".checkpoint.safetensors.x7s"):
+        (own / name).touch()
+    job = Job(chosen, pool, (), (), 0, own, tmp_path / "views", "", None, False, None)
+    loaded = backbones.load(chosen.backbone, device="cpu", precision="fp32")
+    store = store_of(chosen, job.cache, loaded)
+    found = run_seed(job, "cpu", lambda event: None, loaded, store)
+    assert {path.name for path in own.iterdir() if path.name.startswith(".")} == {
+        ".ipynb_checkpoints", ".log.jsonl.folder", ".note",
+    }  # fmt: skip
+    assert (own / ".ipynb_checkpoints" / "a").exists()
+    assert found.shape == (pool.evaluated.height, len(CLASSES))
+
+
+def test_attention_has_a_repeatable_backward_pass() -> None:
+    from torch.nn.functional import scaled_dot_product_attention as attention
+
+    settle(None)
+    kernels: Any = torch.backends.cuda
+    assert not kernels.flash_sdp_enabled()
+    assert not kernels.mem_efficient_sdp_enabled()
+    assert not kernels.cudnn_sdp_enabled()
+    assert kernels.math_sdp_enabled()
+    q, k, v = torch.randn(3, 2, 4, 5, 8, generator=torch.Generator().manual_seed(1)).unbind()
+    by_hand = (q @ k.mT / 8**0.5).softmax(dim=-1) @ v
+    assert torch.allclose(attention(q, k, v), by_hand, atol=1e-6)
 
 
 ENDED = """
