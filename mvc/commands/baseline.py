@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -313,6 +314,8 @@ def _need_extra() -> None:
             err=True,
         )
         raise typer.Exit(2)
+    # read when torch loads: threads that wait give way, else a busy machine takes several times as long
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextlib.contextmanager
