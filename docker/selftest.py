@@ -32,10 +32,10 @@ def libraries() -> None:
 
 
 def modules() -> None:
-    """Import every module of the kit."""
+    """Import every module of the kit but those of the baseline, which want torch."""
     for package in PACKAGES:
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if not found.name.endswith("__main__"):
+            if not found.name.endswith("__main__") and not found.name.startswith("submission.baseline."):
                 importlib.import_module(found.name)
 
 
