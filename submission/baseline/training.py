@@ -25,6 +25,7 @@ from submission.baseline.learners.base import Batch, Learner
 from submission.baseline.losses import Criterion
 from submission.baseline.schedule import rate
 from submission.files import replacing
+from submission.recalibration.maps import softmax
 
 ORDER = 1  # purpose of a random stream: the order of images in an epoch
 CHECKPOINT, LOG = "checkpoint.safetensors", "log.jsonl"
@@ -86,7 +87,7 @@ def train(
         learner.after_epoch(epoch, config.epochs)
         if val is not None and measure is not None and len(val.labels):
             before = learner.kept()
-            p = probabilities(logits(learner, val.views, len(val.labels)))
+            p = softmax(logits(learner, val.views, len(val.labels)))
             learner.restore(before)  # the published form of HiCroPL changes when it predicts
             line |= {f"val_{name}": value for name, value in measure(p, val.labels).items()}
         log.append(line)
@@ -169,12 +170,6 @@ def logits(learner: Learner, views: Views, images: int) -> NDArray[np.float64]:
     if not found:
         return np.zeros((0, len(learner.texts.names)))
     return torch.cat(found).numpy().astype(np.float64)
-
-
-def probabilities(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Softmax of logits (N, K), in float64."""
-    odds = np.exp(z - z.max(axis=1, keepdims=True))
-    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def _keep(

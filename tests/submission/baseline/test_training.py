@@ -17,7 +17,8 @@ from submission.baseline.config import LearnerConfig, LossConfig, TrainingConfig
 from submission.baseline.errors import BaselineError
 from submission.baseline.learners.base import ClassTexts, Learner
 from submission.baseline.losses import Criterion
-from submission.baseline.training import CHECKPOINT, LOG, Part, batches, logits, probabilities, train
+from submission.baseline.training import CHECKPOINT, LOG, Part, batches, logits, train
+from submission.recalibration.maps import softmax
 from tests.submission.baseline.tiny import tiny_vit
 
 TEXTS = ClassTexts(("none", "mild", "severe"), ("a photo of a {}.",))
@@ -183,7 +184,7 @@ def test_logits_do_not_depend_on_how_many_go_at_once(monkeypatch: pytest.MonkeyP
 
 
 def test_probabilities_are_a_softmax_that_does_not_overflow() -> None:
-    p = probabilities(np.array([[0.0, np.log(3.0)], [1e4, -1e4]]))
+    p = softmax(np.array([[0.0, np.log(3.0)], [1e4, -1e4]]))
     assert np.allclose(p, [[0.25, 0.75], [1.0, 0.0]], atol=0, rtol=1e-12)
 
 
