@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mvc.commands import baseline, bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
+from mvc.commands import audit, baseline, bundle, demo, evalai, host, ledger, recalibrate, rules, score, split
 from protocol import EDITION
 
 LEDGER_KEPT = "the ledger is whole, mvc ledger list shows what it holds"
@@ -65,6 +65,7 @@ app.command("score")(score.score)
 app.command("evalai-worker")(evalai.evalai_worker)
 app.command("rules")(rules.rules)
 app.add_typer(split.app)
+app.add_typer(audit.app)
 app.add_typer(baseline.app)
 app.add_typer(host.app)
 app.add_typer(ledger.app)

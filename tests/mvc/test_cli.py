@@ -23,8 +23,9 @@ COMMANDS = (
     *("demo", "init", "declare", "recalibrate", "check", "submit", "score", "evalai-worker", "rules"),
     *("split", "split make", "split hash", "split verify", "split check", "split datasets", "host", "ledger"),
     *("baseline", "baseline run", "baseline zeroshot", "baseline toy", "baseline configs"),
+    *("audit", "audit table"),
 )
-GROUPS = ("split", "host", "ledger", "baseline")
+GROUPS = ("split", "host", "ledger", "baseline", "audit")
 
 
 def mvc(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
