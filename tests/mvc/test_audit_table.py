@@ -43,3 +43,32 @@ def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "\x1b" not in shown.stdout
     assert "[red]x\\x1b[2J" in shown.stdout
+
+
+def test_out_is_whole_and_never_replaced_by_mistake(tmp_path: Path) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "audit.json"
+    table.write_text("Method,ECE (%),MCE (%)\nx,2.00,**1.00**\ny,2.00,–\ny2,2.00,1.00 ± 0.1\n", encoding="utf-8")
+    arguments = ["audit", "table", str(table), "--out", str(out)]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    assert "guessed: a column a metric: 'ECE (%)', 'MCE (%)'" in shown.stdout
+    assert "1 cells are empty or a dash" in shown.stdout
+    assert "1 values have a spread" in shown.stdout
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert document["last_line"] == shown.stdout.splitlines()[-1]
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 2
+    assert "--force" in again.stderr
+    assert CliRunner().invoke(app, [*arguments, "--force", "--strict"]).exit_code == 1
+    assert json.loads(out.read_text(encoding="utf-8"))["exit_code"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "t.csv"]
+
+
+def test_out_that_cannot_be_written(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("Method,ECE\nx,2.00\n", encoding="utf-8")
+    for out, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "a.json", "can't be written")):
+        shown = CliRunner().invoke(app, ["audit", "table", str(table), "--out", str(out)])
+        assert shown.exit_code == 2
+        assert said in shown.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -73,6 +73,21 @@ def test_repeated_values_link_places_one_by_one(tmp_path: Path) -> None:
     assert "values-repeated" in audited(tmp_path, three.replace("b,ACE,s,4.94", "b,ACE,s,4.44"))
 
 
+def test_methods_that_share_all_metrics(tmp_path: Path) -> None:
+    rows = ""
+    for place in "ab":
+        for k, method in enumerate("xyz"):
+            same = place == "b" and method == "z"
+            rows += (
+                f"{place},Acc,{method},{80 + (1 if same else k)}\n{place},ECE,{method},{2 + (1 if same else k)}.00\n"
+            )
+    found = audited(tmp_path, rows)["methods-equal"]
+    assert found.samples == ("b: y = z",)
+    assert "methods-equal" not in audited(tmp_path, rows.replace("b,ECE,z,3.00", "b,ECE,z,3.01"))
+    temperature = "a,Acc,x,80\na,Acc,y,80\na,ECE,x,4\na,ECE,y,2\n"  # scaling leaves the accuracy
+    assert "methods-equal" not in audited(tmp_path, temperature)
+
+
 def test_equal_values_throughout_are_no_block(tmp_path: Path) -> None:
     assert not audited(tmp_path, "".join(f"{p},ACE,{m},0.00\n" for p in "ab" for m in "pqrstu"))
 
@@ -170,6 +185,14 @@ def test_worked_case_definitions_and_averages(worked: TableAudit) -> None:
     assert any("LS, ECE: 72.21 " in one for one in found["unlike-its-peers"].samples)
 
 
+def test_worked_case_decimals_are_means_of_three(worked: TableAudit) -> None:
+    (found,) = [finding for finding in worked.findings if finding.code == "other-decimals"]
+    assert (found.count, found.explanation.split(":")[0]) == (
+        830,
+        "means of 3 runs that were rounded to 2 decimals",
+    )
+
+
 def test_worked_case_repeats_under_four_backbones(worked: TableAudit) -> None:
     (found,) = [finding for finding in worked.findings if finding.code == "values-repeated"]
     for metric in ("MCE", "ACE"):
@@ -179,7 +202,9 @@ def test_worked_case_repeats_under_four_backbones(worked: TableAudit) -> None:
 
 def test_worked_case_figures_of_the_text(worked: TableAudit) -> None:
     stated = [f for f in worked.findings if f.code == "figures-reproduced"]
-    assert len(stated) == 15  # table A5 and the fourteen rows of table A6
+    assert len(stated) == 19  # table A5, the fourteen rows of table A6, two best counts, two values
+    lowest = [f.samples[0] for f in stated if f.title.startswith("MCM lowest")]
+    assert lowest == ["best: printed 10, found 10", "best: printed 4, found 4"]
     kendall = next(f for f in stated if f.title.startswith("Table A5"))
     assert kendall.samples == (
         "tests: printed 30, found 30", "mean: printed -0.0598, found -0.0598",
@@ -199,10 +224,19 @@ def test_worked_case_figures_of_the_text(worked: TableAudit) -> None:
 
 def test_the_write_up_has_the_figures_of_the_tool(worked: TableAudit) -> None:
     text = " ".join((EXAMPLE / "README.md").read_text(encoding="utf-8").split())
-    for code in ("mce-below-ece", "average-does-not-follow", "values-repeated"):
+    for code in ("mce-below-ece", "average-does-not-follow", "values-repeated", "methods-equal"):
         title = next(f.title for f in worked.findings if f.code == code)
         assert title in text
     assert worked.last_line in text
+
+
+@pytest.mark.parametrize(
+    ("file", "code"), [("table-2.csv", "average-does-not-follow"), ("table-a1.csv", "methods-equal")]
+)
+def test_the_write_up_of_printed_tables(file: str, code: str) -> None:
+    found = audit_table(EXAMPLE / file).findings[0]
+    assert (found.level, found.code) == (Level.WARNING, code)
+    assert found.title in " ".join((EXAMPLE / "README.md").read_text(encoding="utf-8").split())
 
 
 def test_rows_in_any_order_give_the_same(worked: TableAudit, tmp_path: Path) -> None:
