@@ -1,8 +1,8 @@
 """Five million rows: ``python -m benchmarks.audit [--rows 5000000]``.
 
 Makes predictions of five classes for that many images (a third as many patients, seven sites), labels in the file,
-and audits them as CSV and as Parquet, as processes: wall seconds and the largest memory of each; for comparison the time
-in which polars reads the CSV and scikit-learn computes a Brier score and a macro AUROC of it, without intervals.
+and audits them as CSV and as Parquet, as processes: wall seconds and the largest memory of each; for comparison the
+time in which polars reads the CSV and scikit-learn computes Brier scores and a macro AUROC of it, without intervals.
 """
 
 import argparse

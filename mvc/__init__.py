@@ -1,8 +1,8 @@
 """The mvc kit: calibration of medical image classifiers, submitted, refereed and audited.
 
-The public Python API is small: ``mvc.check(folder)``, ``mvc.submit(folder, ledger=...)`` and, for hosts,
-``mvc.score(truth, folder, output)``; ``mvc.metrics`` holds the metric functions. Heavy parts are loaded when they are
-first used.
+The public Python API is small: ``mvc.check(folder)``, ``mvc.submit(folder, ledger=...)``, for hosts
+``mvc.score(truth, folder, output)``, and for reviewers ``mvc.audit(file, labels=...)``; ``mvc.metrics`` holds the
+metric functions. Heavy parts are loaded when they are first used.
 """
 
 from importlib import import_module
@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["check", "metrics", "score", "submit"]
+__all__ = ["audit", "check", "metrics", "score", "submit"]
 
 if TYPE_CHECKING:
     from mvc import metrics
-    from mvc.api import check, score, submit
+    from mvc.api import audit, check, score, submit
 
 _HOME = Path(__file__).resolve().parent.parent
 
@@ -35,7 +35,7 @@ _guard()
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("check", "score", "submit"):
+    if name in ("audit", "check", "score", "submit"):
         return getattr(import_module("mvc.api"), name)
     if name == "metrics":
         return import_module("mvc.metrics")

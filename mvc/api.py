@@ -1,11 +1,13 @@
 """The public Python API: paths as text or Path, heavy parts loaded on first use."""
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from protocol.findings import Verdict
+    from scorer.audit.judging.report import PredictionAudit
     from scorer.hosted import HostedScore
     from scorer.submit import Outcomes
 
@@ -54,6 +56,38 @@ def score(
 
     return score_hosted(
         Path(truth), Path(bundle), Path(output), task=_path(task), host=_path(host), key=_path(key), now=now
+    )
+
+
+def audit(
+    *files: AnyPath,
+    labels: AnyPath | None = None,
+    splits: AnyPath | None = None,
+    mapped: Sequence[str] = (),
+    claims: Sequence[str] = (),
+    claim_file: AnyPath | None = None,
+    resamples: int = 2000,
+    encoding: str = "utf-8",
+    **wishes: str,
+) -> "PredictionAudit":
+    """Audit released predictions in whatever shape: steps of the protocol, metrics, findings, claimed values.
+
+    ``mapped`` are texts such as ``"patient=pid"``, ``claims`` such as ``"ece=3.43%"``; ``wishes`` are ``kind``,
+    ``classes`` ("a,b"), ``scale``, ``unit``, ``cluster`` and ``pattern`` as of ``mvc audit predictions``. ``.steps``,
+    ``.findings``, ``.claims``, ``.to_frame()`` and ``.to_dict()`` have the outcome. Raises
+    scorer.audit.shapes.AuditError (a ValueError) for what can't be used.
+    """
+    from scorer.audit.predictions import audit_predictions, wishes_of
+
+    return audit_predictions(
+        [Path(file) for file in files],
+        labels=_path(labels),
+        splits=_path(splits),
+        wishes=wishes_of(mapped, **wishes),
+        claims=claims,
+        claim_file=_path(claim_file),
+        resamples=resamples,
+        encoding=encoding,
     )
 
 

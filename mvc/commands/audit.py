@@ -1,15 +1,18 @@
-"""``mvc audit``: what somebody printed, against itself."""
+"""``mvc audit``: what somebody released or printed, against the protocol and against itself."""
 
 import typer
 
-from mvc.commands import audit_table
+from mvc.commands import audit_predictions, audit_table
 
-app = typer.Typer(name="audit", no_args_is_help=True, help="Audit printed tables: what their numbers contradict.")
+app = typer.Typer(
+    name="audit", no_args_is_help=True, help="Audit released predictions and printed tables that others made."
+)
 
 
 @app.callback()
 def audit() -> None:
-    """Audit printed tables: what their numbers contradict."""
+    """Audit released predictions and printed tables that others made."""
 
 
+app.command("predictions")(audit_predictions.predictions)
 app.command("table")(audit_table.table)

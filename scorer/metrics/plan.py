@@ -60,7 +60,7 @@ class Cases:
 
     @cached_property
     def n_patients(self) -> int:
-        return len(np.unique(self.patient))
+        return int(np.count_nonzero(np.bincount(self.patient)))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ COMMANDS = (
     *("demo", "init", "declare", "recalibrate", "check", "submit", "score", "evalai-worker", "rules"),
     *("split", "split make", "split hash", "split verify", "split check", "split datasets", "host", "ledger"),
     *("baseline", "baseline run", "baseline zeroshot", "baseline toy", "baseline configs"),
-    *("audit", "audit table"),
+    *("audit", "audit predictions", "audit table"),
 )
 GROUPS = ("split", "host", "ledger", "baseline", "audit")
 

@@ -1,0 +1,1 @@
+"""What the understood evidence comes to: metrics with intervals, findings, the steps of the protocol, the report."""
